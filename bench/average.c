@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** average.c -- what lazily averaged gradients cost: four threads send batches
+** average.c -- the cost of lazily averaged gradients: four threads send batches
 ** of gradients for hot keys (Zipf), all in memory, with adagrad, to a table
 ** that applies each at once, and to tables that average them.
 **
-** Beside gradients a second it shows steps for a hundred gradients: what the
-** optimizers had to do, taken from the stores' own counters.  The tables take
-** turns within a round; each turn begins with a pass that is not measured, and
-** ends with a flush, which is.
+** Besides gradients per second the figure shows steps per hundred gradients:
+** the optimizers' work, from the stores' own counters.  The tables take turns
+** within a round.  Each turn begins with an unmeasured pass and ends with a
+** flush, which is measured.
 */
 #include <math.h>
 #include <pthread.h>

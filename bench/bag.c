@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
 ** bag.c -- pooled lookups: emb_bag against emb_get and emb_lookup of the same
-** keys, with everything in memory, of three widths, in C and through SQL; and
-** emb_bag_apply against emb_apply_gradients of a row for each key.
+** keys, with everything in memory, for three widths, in C and through SQL; and
+** emb_bag_apply against emb_apply_gradients with one row per key.
 **
-** A batch has 8,192 keys in bags of 0 to 20, as a sample's feature with several
-** values has them.  The ratio is what the sums cost beyond the rows' way to the
-** processor, less what need not be written.  The vectors of a bag are checked
-** now and then against sums that are made here.
+** A batch has 8,192 keys in bags of 0 to 20, as in a multi-valued feature of a
+** sample.  The ratio is the cost of the sums on top of moving the rows to the
+** processor, less the output that need not be written.  The vectors of a bag
+** are occasionally checked against sums computed here.
 */
 #include <math.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static const int64_t *bagged_next(struct bagged *t) {
   return keys;
 }
 
-/* The sums of the first bags, made of what emb_get says. */
+/* Checks the sums of the first bags against rows read by emb_get. */
 static void bagged_compare_sums(struct bagged *t, const int64_t *keys) {
   bagged_check(t, emb_get(t->session, keys, KEYS, t->rows, NULL, NULL));
   for (size_t bag = 0; bag < 16; bag++) {
@@ -151,8 +151,8 @@ static void bagged_query(struct bagged *t, int query, int checked) {
 
 typedef void bagged_call_of(struct bagged *, int, int);
 
-/* Keys per second of this thread's processor time: other programs that run
-** beside it, which one of two neighbours in a round may meet, do not count. */
+/* Keys per second of this thread's processor time, which other programs running
+** beside it do not affect. */
 static double bagged_measure(struct bagged *t, bagged_call_of *call,
                              int which) {
   size_t done = 0;
@@ -223,7 +223,7 @@ static void bagged_load(struct bagged *t) {
     }
     bagged_check(t, emb_put(t->session, keys, n, t->rows, NULL));
   }
-  /* Gradients of nothing: that rows stay what they are. */
+  /* Zero gradients, so that rows do not change. */
   memset(t->rows, 0, KEYS * t->dim * sizeof *t->rows);
 }
 
@@ -251,7 +251,7 @@ static void bagged_close(struct bagged *t) {
   }
 }
 
-/* The rows that a table of SQL holds are those of the store before. */
+/* Fills the SQL table with the same rows as the store's. */
 static void bagged_open_sql(struct bagged *t) {
   sqlite3_stmt *put;
   t->db = sql_open(":memory:", t->options->extension);

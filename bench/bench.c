@@ -6,7 +6,7 @@
 **              [--data=DIRECTORY] [--out=DIRECTORY] [--extension=FILE]
 **              [--base=FILE] [--trainer=FILE]
 **
-** Writes OUT/NAME.tsv, for bench/report.tcl, and prints the same.
+** Writes OUT/NAME.tsv, for bench/report.tcl, and prints it.
 */
 #include "bench.h"
 
@@ -70,8 +70,8 @@ static void parse(struct options *options, const char *argument) {
   }
 }
 
-/* What is removed at the start must be what a run has left that was killed:
-** --data can name any directory. */
+/* Only the leftovers of a killed run may be removed at the start: --data can
+** name any directory. */
 static void begin_data(const char *directory) {
   const char *mark = path("%s/.made-by-emb", directory);
   if (!access(directory, F_OK) && access(mark, F_OK)) {

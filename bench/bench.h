@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** bench.h -- the benchmarks: bench.c calls one by its name.  Each makes a
-** directory of its own below options->data, and removes it.
+** bench.h -- the benchmarks: bench.c calls one by name.  Each makes its own
+** directory below options->data, and removes it.
 */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H

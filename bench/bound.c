@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** bound.c -- what a staleness bound allows: several threads train on the same
-** skewed keys of a table in memory, each a batch after the other: Get, compute,
-** Put.  Batches of different threads share their hot keys, so at bound 0 one
-** thread's Get waits for the other's Put, and at bound N it does when N + 1
-** threads have the key.  Computing is mostly sleep, as if it was done
-** elsewhere, so that more threads than processors can go on.
+** bound.c -- the effect of a staleness bound: several threads train on the same
+** skewed keys of a table in memory, each processing one batch after the other:
+** Get, compute, Put.  Batches of different threads share hot keys, so at bound
+** 0 one thread's Get waits for another's Put, and at bound N it waits if N + 1
+** threads have the key.  Computing is mostly sleep, as if done elsewhere, so
+** that more threads than processors can make progress.
 **
-** There is a store for each bound; they take turns in each round.
+** There is one store per bound; the stores take turns in each round.
 **
-** A vector's stamp counts its Puts: the new one is that of the Get, plus one.
-** So the sum of stamps shows how many updates were lost, because another thread
-** had read the same vector.  At bound 0 none may be: that is checked.
+** A vector's stamp counts its Puts: the new stamp is that of the Get plus one.
+** The sum of stamps therefore shows how many updates were lost because another
+** thread had read the same vector.  At bound 0 none may be lost; this is
+** checked.
 */
 #include <math.h>
 #include <pthread.h>
@@ -33,7 +34,7 @@ struct player {
   int bound;
   char name[32];
   emb_session *sessions[THREADS_MAX];
-  size_t at[THREADS_MAX]; /* batch of the trace that is next */
+  size_t at[THREADS_MAX]; /* next batch in the trace */
 };
 
 struct worker {
@@ -43,9 +44,9 @@ struct worker {
   int number, threads;
   double seconds;
   float *got, *new;
-  uint32_t *seen; /* [keys + 1] batch that had the key last */
+  uint32_t *seen; /* [keys + 1] last batch with the key */
   uint32_t batches;
-  uint64_t updates; /* keys put, of a batch each once */
+  uint64_t updates; /* keys put, each once per batch */
   double *times;    /* of Gets */
   double cpu;
 };
@@ -117,7 +118,7 @@ static void *work(void *arg) {
   return NULL;
 }
 
-/* Puts that the stamps count. */
+/* Number of Puts, from the stamps. */
 static uint64_t sum_of_stamps(const struct direct *direct) {
   enum { ROWS = 4096 };
   emb_session *session = direct_session(direct);
@@ -219,7 +220,7 @@ static struct outcome run(struct player *player, const struct trace *trace,
   return outcome;
 }
 
-/* All bounds with so many threads, round after round. */
+/* Compares all bounds at this number of threads, round after round. */
 static void compare_bounds(const struct options *options, struct figure *figure,
                            struct player *players, const struct trace *trace,
                            int threads, double seconds) {
@@ -250,7 +251,7 @@ static void compare_bounds(const struct options *options, struct figure *figure,
     }
   }
   for (int k = 0; k < BOUNDS - 1; k++) {
-    /* That many threads and less never wait. */
+    /* At most bound + 1 threads never wait. */
     group_ratio(all, players[k].name, players[BOUNDS - 1].name, AT_LEAST,
                 bounds[k] + 1 >= threads ? 0.95 : 0);
   }

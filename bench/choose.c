@@ -2,12 +2,12 @@
 **
 ** choose.c -- coresets and drift through SQL, against the same algorithms in
 ** numpy with OpenBLAS on one thread (choose.py): k-center, CRAIG and facility
-** location of normally distributed vectors, and the maximum mean discrepancy of
+** location on normally distributed vectors, and the maximum mean discrepancy of
 ** 1,000 against 1,000 of them.
 **
-** The vectors are BLOBs of an ordinary table in memory, which are read in that
-** time; numpy has them as a matrix.  How many of the rows that float32 in numpy
-** chooses were chosen here, too, is noted.
+** The vectors are BLOBs in an ordinary table in memory, and reading them is
+** part of the time; numpy has them as a matrix.  A note gives how many of the
+** rows chosen by numpy in float32 were also chosen here.
 */
 #include <math.h>
 #include <stdio.h>
@@ -35,10 +35,10 @@ struct choosing {
   sqlite3 *db;
   char file[4096];
   struct figure *figure;
-  double emb[CHOSEN_MAX], numpy[CHOSEN_MAX]; /* what came out */
+  double emb[CHOSEN_MAX], numpy[CHOSEN_MAX]; /* the results */
 };
 
-/* A standard normal number for each element, by Box and Muller. */
+/* A standard normal value per element, by Box and Muller. */
 static float choosing_element(uint64_t i) {
   double u = emb_random(emb_random_integer(1), emb_random_integer(0),
                         emb_random_integer((int64_t)i));
@@ -68,7 +68,7 @@ static void choosing_load(struct choosing *t) {
   }
 }
 
-/* Seconds; the answer in t->emb. */
+/* Returns seconds; the answer is in t->emb. */
 static double choosing_emb(struct choosing *t, const struct choice *choice) {
   sqlite3_stmt *ask = sql_prepare(
       t->db, choice->method

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** bound.c -- what counting costs: a store whose reads are bounded (staleness
-** 8) against one without a bound.  Everything is in memory; a thread gets a
-** batch and then puts the same batch, as training does; two threads have keys
-** of their own, so neither ever waits.
+** clock.c -- the cost of counting: a store with bounded reads (staleness 8)
+** against one without a bound.  Everything is in memory.  A thread gets a batch
+** and then puts the same batch, as training does; two threads have separate
+** keys, so neither ever waits.
 **
-** Each turn begins with Puts that are not measured: after a pause there was a
-** checkpoint, and the first Put of a key copies its record.
+** Each turn begins with unmeasured Puts: a pause is followed by a checkpoint,
+** after which the first Put of a key copies its record.
 **
 ** A second store without a bound is measured in the same rounds.  Its ratio to
-** the first is what two equal stores differ by: a cost below that spread means
-** nothing.  Within a round the three take several turns, because what is
-** looked for is smaller than what this kind of machine drifts by in seconds.
+** the first shows how far two equal stores differ: a cost below that spread
+** means nothing.  Within a round the three stores take several turns each,
+** because the effect is smaller than the drift of such a machine within
+** seconds.
 */
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static struct contestant *open_one(const struct options *options,
   load_store(&store_emb, &store);
   struct contestant *c = contestant_new(&store_emb, name, &store, 0);
   contestant_open(c, THREADS);
-  contestant_write_all(c); /* all in memory, where Puts leave it */
+  contestant_write_all(c); /* all records in memory, where Puts leave them */
   return c;
 }
 

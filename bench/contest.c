@@ -2,8 +2,8 @@
 **
 ** contest.c -- contestants and their turns; see contest.h.
 **
-** A child waits for orders on a pipe; order and answer are in memory that it
-** shares with this process.
+** A child waits for orders on a pipe; orders and answers are in memory shared
+** with this process.
 */
 #include "contest.h"
 
@@ -32,10 +32,10 @@ enum {
 struct runner {
   void *session;
   const struct trace *trace;
-  size_t at; /* place in it; goes on from turn to turn */
+  size_t at; /* position in it; continues from turn to turn */
   uint32_t stamp;
   float *buffer;          /* for Gets */
-  float *vectors[STAMPS]; /* for Puts: filled, but for the key */
+  float *vectors[STAMPS]; /* for Puts: filled, except the key */
   int64_t keys[BATCH];
 };
 
@@ -135,7 +135,7 @@ static void put_batch(struct work *work, struct runner *r) {
   note_time(work, now() - start);
 }
 
-/* Batches for so long, or for so many keys (0: no limit). */
+/* Processes batches for `seconds`, or for `keys` keys (0: no limit). */
 static void do_batches(struct work *work, double seconds, uint64_t keys) {
   struct runner *r = &work->contestant->runners[work->number];
   const struct workload *w = work->workload;
@@ -170,8 +170,8 @@ static void *do_work(void *arg) {
   work->busy = 0;
   work->keys = 0;
   work->times = need(TIMES_MAX, sizeof(double));
-  memset(work->times, 1, TIMES_MAX * sizeof(double)); /* its pages are there */
-  pthread_barrier_wait(work->barrier);                /* all are warm */
+  memset(work->times, 1, TIMES_MAX * sizeof(double)); /* touch its pages */
+  pthread_barrier_wait(work->barrier);                /* all threads are warm */
   pthread_barrier_wait(work->barrier); /* clocks have been read */
   double cpu = cpu_of_thread();
   do_batches(work, w->seconds, 0);
@@ -203,7 +203,7 @@ static void latencies(struct work *works, int threads, struct usage *usage) {
   free(all);
 }
 
-/* New stamps each turn, so that a vector mixed of two Puts shows. */
+/* New stamps in each turn, so that a mix of two Puts is detected. */
 static void stamp(struct contestant *c, struct runner *r, int number) {
   static uint32_t turn;
   size_t dim = c->options.dim;
@@ -327,7 +327,7 @@ static void child_main(struct contestant *c, int from, int to) {
   _exit(0);
 }
 
-/* Waits for the answer; a child that ends instead has lost. */
+/* Waits for the answer; a child that ends instead is out. */
 static void await(struct contestant *c) {
   char byte;
   if (read(c->from, &byte, 1) != 1) {
@@ -461,7 +461,7 @@ void contestant_close(struct contestant *c) {
   free(c);
 }
 
-/* Keys above `from`, up to `to`. */
+/* Puts the keys above `from`, up to `to`. */
 static void fill(const struct store_kind *kind, void *session, size_t dim,
                  size_t from, size_t to) {
   enum { ROWS = 8192 };

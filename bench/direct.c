@@ -38,7 +38,8 @@ int64_t direct_figure(const struct direct *direct, const char *name) {
   return -1;
 }
 
-/* Puts all as they are: records are then in memory, where Puts leave them. */
+/* Puts all keys unchanged, so that records are in memory, where Puts leave
+** them. */
 static void put_all(const struct direct *direct) {
   emb_session *session = direct_session(direct);
   int64_t *keys = need(ROWS, sizeof(*keys));

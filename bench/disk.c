@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** disk.c -- a table eight times as large as memory, keys uniform: nearly every
-** Get is a read from disk.  Against what the disk itself allows, and against
-** other stores under the same memory limit.
+** disk.c -- a table eight times as large as memory, with uniform keys: nearly
+** every Get is a disk read.  Compared with the limit of the disk itself, and
+** with other stores under the same memory limit.
 */
 #include <math.h>
 

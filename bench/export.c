@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** export.c -- how fast a table leaves the store as a file: all of it, and what
-** changed.
+** export.c -- speed of exporting a table to a file: the whole table, and only
+** the changes.
 **
-** LIMIT   What zstd makes of the same vectors, in planes and blocks as in the
-**         file but in one thread and from memory, and what the disk takes of
-**         the bytes that come out; the slower of the two.
-** DELTA   One key in a hundred is put anew, at random; the store has a quarter
-**         of the table in memory.  A snapshot counts with its export.
+** LIMIT   The speed of zstd on the same vectors, in planes and blocks as in the
+**         file but in one thread and from memory; and the speed at which the
+**         disk takes the compressed bytes.  The slower of the two is the limit.
+** DELTA   One key in a hundred is put again, at random; the store has a quarter
+**         of the table in memory.  The time includes the snapshot and its
+**         export.
 */
 #include <fcntl.h>
 #include <math.h>
@@ -40,7 +41,7 @@ static void check(emb_session *s, int rc) {
   }
 }
 
-/* Near to normally distributed, as trained vectors are. */
+/* Approximately normal, as trained vectors are. */
 static float draw(uint64_t *random) {
   float sum = 0;
   for (int i = 0; i < 4; i++) {
@@ -55,7 +56,7 @@ static void draw_rows(struct table *t) {
   }
 }
 
-/* All keys, or one in a hundred of them. */
+/* Puts all keys, or one in a hundred of them. */
 static void put(struct table *t, size_t n, int all) {
   int64_t keys[BATCH];
   for (size_t at = 0; at < n; at += BATCH) {
@@ -87,7 +88,7 @@ static void make_planes(struct table *t) {
   }
 }
 
-/* Seconds; *out: bytes that come out. */
+/* Returns seconds; *out: compressed bytes. */
 static double compress_all(struct table *t, size_t *out) {
   size_t all = t->keys * DIM * sizeof(float), room = ZSTD_compressBound(BLOCK);
   char *to = need(room, 1);
@@ -108,7 +109,8 @@ static double compress_all(struct table *t, size_t *out) {
   return time;
 }
 
-/* Seconds for so many bytes in order, past the page cache, and a sync. */
+/* Seconds to write `bytes` bytes in order, bypassing the page cache, and
+** sync. */
 static double write_all(const struct table *t, uint64_t bytes) {
   const char *name = path("%s/disk", t->directory);
   char *from = need_huge(PIECE);

@@ -11,12 +11,12 @@
 
 enum { DIM = 64 };
 
-/* Beside the store's memory: program, libraries, stacks, and the buffers that
-** the vectors are read into. */
+/* Beyond the store's memory: program, libraries, stacks, and the buffers for
+** the vectors read. */
 #define SLACK_BYTES (UINT64_C(32) << 20)
-/* RocksDB cannot be held to its caches: compactions and pinned blocks come on
-** top, and at a tight limit it is killed.  It reads and writes with O_DIRECT,
-** so it has no use for what is left. */
+/* RocksDB cannot be confined to its caches: compactions and pinned blocks come
+** on top, and at a tight limit it is killed.  It reads and writes with
+** O_DIRECT, so it has no use for the remaining memory. */
 #define ROCKSDB_BYTES (UINT64_C(384) << 20)
 
 size_t field_keys(const struct options *options) {
@@ -33,7 +33,7 @@ static int is_emb(const struct store_kind *kind) {
   return kind == &store_emb || kind == &store_emb_sql;
 }
 
-/* A store that has no limit of its own would use all memory there is. */
+/* Would this store, having no limit of its own, use all memory? */
 static int needs_limit(const struct store_kind *kind) {
   return kind == &store_lmdb || kind == &store_sqlite;
 }

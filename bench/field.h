@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** field.h -- the stores that compete on disk: a table larger than the memory
-** that each may use, page cache included.
+** each store may use, page cache included.
 */
 #ifndef BENCH_FIELD_H
 #define BENCH_FIELD_H
@@ -17,24 +17,24 @@ struct field {
   struct contestant *players[FIELD_MAX];
 };
 
-/* Table and memory for the size of run that is asked for. */
+/* Table size and memory for the requested size of run. */
 size_t field_keys(const struct options *options);
 uint64_t field_memory(const struct options *options, size_t keys);
 
-/* Loads each kind (NULL ends the list) with that many keys of 64 floats, and
-** opens it under the limit.  Notes what was done.  Traces must exist. */
+/* Loads each kind (NULL ends the list) with `keys` keys of 64 floats, and opens
+** it under the limit.  Adds notes about the setup.  Traces must exist. */
 void field_open(struct field *field, const struct options *options,
                 struct figure *figure, const struct store_kind *const *kinds,
                 size_t keys, uint64_t memory_bytes);
-/* One turn for each, not counted. */
+/* Gives each store one turn that is not counted. */
 void field_warm(struct field *field, const struct workload *workload);
-/* Rounds of turns; each result is also given to `each` (or NULL). */
+/* Runs rounds of turns; each result is also passed to `each`, unless NULL. */
 void field_compare(struct field *field, const struct options *options,
                    struct group *group, const struct workload *workload,
                    void (*each)(void *arg, int player, int round,
                                 const struct result *result),
                    void *arg);
-/* The contestant of that name; NULL: it is not there any more. */
+/* The contestant of that name; NULL: it is no longer there. */
 struct contestant *field_find(struct field *field, const char *name);
 void field_close(struct field *field, struct figure *figure);
 

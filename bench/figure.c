@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** figure.c -- collects the values of a comparison, and writes them as a table
-** on standard output and as <out>/<name>.tsv; see harness.h.
+** to standard output and to <out>/<name>.tsv; see harness.h.
 **
-** The file has one record per line, its kind first:
+** The file has one record per line, starting with its kind:
 **
 **   figure  name  title  date  rounds  size(quick|full)
 **   note    text
@@ -200,7 +200,7 @@ static struct usage usage_of(const struct series *series) {
   return (struct usage){median[0], median[1], median[2], median[3], median[4]};
 }
 
-/* The ratio within each round; 0 if a series is not there. */
+/* Computes the ratio in each round; 0 if a series is missing. */
 static int ratio_of(struct group *group, const struct target *target,
                     struct spread *spread) {
   struct series *a = find(group, target->above), *b = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder.h -- one shape for all that find nearest neighbours: a set of vectors
-** that was filled once, and is asked for the k nearest to each of n queries.
+** finder.h -- one interface to everything that finds nearest neighbours: a set
+** of vectors, filled once and searched for the k nearest to each of n queries.
 **
-** Each is asked in the same way: one call, so many threads of its own, keys
-** (row number plus one) and distances in the caller's memory.  Also read by
-** C++.
+** All are called the same way: one call, with a given number of threads of
+** their own; keys (row number plus one) and distances in the caller's memory.
+** Also included by C++.
 */
 #ifndef BENCH_FINDER_H
 #define BENCH_FINDER_H
@@ -17,41 +17,41 @@
 
 struct finder_options {
   const struct points *points;
-  char directory[400];   /* exists; of this finder alone */
+  char directory[400];   /* exists; for this finder only */
   const char *extension; /* emb.so */
-  const char *results;   /* directory of what outlives a run, vec0.so too */
-  uint64_t memory_bytes; /* emb only: its option memory; 0: all fits */
+  const char *results;   /* for files kept between runs, and vec0.so */
+  uint64_t memory_bytes; /* emb only: option memory; 0: all fits */
   size_t lists;          /* of an inverted file */
-  int threads;           /* that build it */
+  int threads;           /* used to build it */
 };
 
 struct question {
   const float *queries;
   size_t n, k;
   int threads;
-  int effort; /* lists that are probed, or width of the search in a graph */
+  int effort; /* lists to probe, or search width in a graph */
 };
 
 struct finder_kind {
   const char *name;
   const char *about;
-  /* What the effort is called; NULL: there is none, it is exact. */
+  /* Name of the effort; NULL: there is none, the search is exact. */
   const char *effort;
   /* Builds it.  NULL: not possible here. */
   void *(*open)(const struct finder_options *options);
   void (*close)(void *finder);
-  /* k keys and distances of each query, the nearest first; keys 0 where there
-  ** are fewer.  A ceiling leaves them as they are. */
+  /* Finds k keys and distances per query, nearest first; keys are 0 where there
+  ** are fewer.  A ceiling leaves both arrays unchanged. */
   void (*ask)(void *finder, const struct question *question, int64_t *keys,
               double *distances);
-  /* Memory of the index, without the vectors; NULL: not known. */
+  /* Memory of the index, without the vectors; NULL: unknown. */
   uint64_t (*index_bytes)(void *finder);
 };
 
 extern const struct finder_kind finder_read;   /* a ceiling: reads all bytes */
-extern const struct finder_kind finder_device; /* the same from the disk */
+extern const struct finder_kind finder_device; /* as above, from disk */
 extern const struct finder_kind finder_emb;    /* emb_nearest, exact */
-extern const struct finder_kind finder_emb_index; /* and with its index */
+extern const struct finder_kind finder_emb_index; /* with its index */
 extern const struct finder_kind finder_emb_sql;   /* vector MATCH */
 extern const struct finder_kind finder_sqlite_vec;
 /* Their addresses are NULL where FAISS is not installed. */

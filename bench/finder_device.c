@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_device.c -- what the disk allows, in the shape of a finder: a file is
-** read once for a call, from its beginning, with O_DIRECT, 1 MiB a request, 8
-** in flight, registered file and buffers.  The file is the log of the store in
-** the directory; of it as many bytes as memory_bytes says.  Finds nothing.
+** finder_device.c -- the limit of the disk, as a finder: each call reads a file
+** once from its beginning, with O_DIRECT, 1 MiB per request, 8 in flight,
+** registered file and buffers.  The file is the log of the store in the
+** directory; memory_bytes says how much of it is read.  Finds nothing.
 */
 #include <errno.h>
 #include <fcntl.h>

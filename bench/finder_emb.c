@@ -68,7 +68,7 @@ struct emb_finder *emb_finder_open(const struct finder_options *options,
   finder->session = emb_finder_session(finder);
   if (!(how & EMB_FINDER_OPEN)) {
     fill(finder, points);
-    /* What is left to be written is not written beside what is measured. */
+    /* Flush now, so that no outstanding writes run during the measurement. */
     emb_finder_ok(finder->session, emb_checkpoint(finder->session),
                   "emb_checkpoint");
   }

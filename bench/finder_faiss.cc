@@ -5,9 +5,9 @@
 // lists, and a graph (HNSW, 32 neighbours, its own default of 40 for building).
 //
 // The graph takes minutes to build, so it is kept in a file (build/bench/
-// hnsw-*.faiss) and read in by the next run with the same vectors.
+// hnsw-*.faiss) and reused by the next run with the same vectors.
 //
-// FAISS's distances are squared, in float32; of several queries it computes
+// FAISS's distances are squared, in float32; for several queries it computes
 // them from inner products.
 #include <faiss/IndexFlat.h>
 #include <faiss/IndexHNSW.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_index.c -- all that the benchmarks know of emb's index: how a store is
-** asked for one, and what emb_stats says of it.
+** finder_index.c -- everything the benchmarks know about emb's index: how to
+** configure one, and what emb_stats reports about it.
 **
-** BENCH_INDEX comes from the Makefile, which looks whether emb.h has it.
+** The Makefile defines BENCH_INDEX if emb.h has the index.
 */
 #include <string.h>
 

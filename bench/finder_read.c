@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_read.c -- what memory allows, in the shape of a finder: the bytes of
-** all vectors are read once for a call, one after the other, with the widest
-** registers there are, by as many threads.  Finds nothing.
+** finder_read.c -- the limit of memory, as a finder: each call reads the bytes
+** of all vectors once, sequentially, with the widest registers available, in
+** the given number of threads.  Finds nothing.
 */
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void *run_reader(void *arg) {
 struct memory {
   const float *vectors;
   size_t bytes;
-  uint64_t sum; /* what was read must be used */
+  uint64_t sum; /* keeps the reads from being optimized away */
 };
 
 static void *memory_open(const struct finder_options *options) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** finder_sql.c -- emb through SQL: SELECT key, distance ... WHERE vector MATCH.
-** A statement works with as many threads as there are processors.
+** A statement uses as many threads as there are processors.
 */
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static void *emb_sql_open(const struct finder_options *options) {
           (int)points->dim,
           (long long)(points->n * (points->dim * sizeof(float) + 64) +
                       ((uint64_t)256 << 20)));
-  /* An emb.so may be without MATCH: the statement is then no statement. */
+  /* An emb.so without MATCH cannot prepare the statement. */
   if (sqlite3_prepare_v2(emb->db,
                          "SELECT key, distance FROM items"
                          " WHERE vector MATCH ? AND k = ?",

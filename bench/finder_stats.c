@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_stats.c -- what emb_stats says of a finder's store, by name.
+** finder_stats.c -- values of emb_stats for a finder's store, by name.
 */
 #include <string.h>
 

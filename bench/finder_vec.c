@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** finder_vec.c -- sqlite-vec, as its users have it: the shared library of its
-** npm package, a vec0 table in a database in memory.  It works in the thread
-** that calls.
+** finder_vec.c -- sqlite-vec as its users have it: the shared library of its
+** npm package, with a vec0 table in an in-memory database.  It works in the
+** calling thread.
 */
 #include <stdlib.h>
 #include <unistd.h>

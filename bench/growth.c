@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** growth.c -- what a key costs as the table grows, with the budget as it is:
-** first a budget that holds everything, then one of 256 MiB.
+** growth.c -- the cost per key as the table grows under a fixed budget: first
+** one that holds everything, then one of 256 MiB.
 **
-** One store of each kind grows step by step, and is measured at each size;
-** the memory ceiling beside it shows what the machine's own caches and
-** translation tables do to a random access as the data grows.  In memory the
-** cost should stay flat (within twice that of a million keys); on disk it
-** should follow the share of keys that have to be read, which is the last
-** group: the cost per page read.
+** One store of each kind grows step by step and is measured at each size.  The
+** memory ceiling beside it shows how the machine's own caches and translation
+** tables affect a random access as the data grows.  In memory the cost should
+** stay flat (within twice that of a million keys).  On disk it should follow
+** the share of keys that must be read; the last group therefore shows the cost
+** per page read.
 */
 #include <math.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static void on_disk(struct growth *g) {
                          .trace = &g->traces[i],
                          .threads = 1,
                          .seconds = g->seconds};
-    struct workload warm = w; /* until the cache holds what it will hold */
+    struct workload warm = w; /* until the cache is in its steady state */
     warm.warm_seconds = g->options->quick ? 0.3 : 15;
     warm.warm_keys = g->sizes[i] * 2;
     warm.seconds = 0.01;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** guard.c -- did this build of the extension get slower than another one?
+** guard.c -- is this build of the extension slower than another one?
 **
 **   bench guard --base=FILE [--extension=FILE]
 **
-** Eight short figures of both, all through SQL, each in a process of its own
-** that has loaded one of the two and does the same work.  In a round each
-** figure is measured with both by turns; a ratio is taken within a round.
+** Eight short figures of both builds, all through SQL.  Each build runs in a
+** separate process that has loaded it; both do the same work.  In a round each
+** figure is measured with both, alternating; the ratio is taken within a round.
 **
 ** SLOWER    A figure whose median ratio is below 1 by more than the spread of
-**           its ratios, half of what lies between the lowest and the highest;
-**           faster in the same way.  What is slower ends the program with 1.
+**           its ratios, which is half the distance between the lowest and the
+**           highest; faster likewise.  If any figure is slower, the program
+**           exits with 1.
 */
 #include "guard.h"
 
@@ -32,12 +33,12 @@ struct guard {
   double ratio[GUARD_FIGURES][64];
 };
 
-/* One round of a figure: one, the other twice, and the one again, so that a
-** machine that gets slower meanwhile does so for both. */
+/* One round of a figure in the order A, B, B, A, so that a machine that slows
+** down during the round does so for both. */
 static void measure_round(struct guard *g, struct group *group, int what,
                           int round) {
   const struct worker *both[SIDES] = {&g->worker[0], &g->worker[1]};
-  double cost[SIDES] = {0}; /* seconds for a row, of both turns */
+  double cost[SIDES] = {0}; /* seconds per row, sum of both turns */
   for (int turn = 0; turn < 2 * SIDES; turn++) {
     int side = ((turn + 1) / SIDES + round) % SIDES;
     struct order order = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** guard.h -- the eight figures that guard.c compares two builds by.
+** guard.h -- the eight figures by which guard.c compares two builds.
 **
-** They use only what the extension has had for long, so that it can be compared
-** with an old one.
+** They use only long-standing features of the extension, so that it can be
+** compared with an old build.
 */
 #ifndef BENCH_GUARD_H
 #define BENCH_GUARD_H
@@ -13,10 +13,10 @@
 #include "worker.h"
 
 enum {
-  GUARD_LOAD,   /* an empty table is filled in the order of its keys */
+  GUARD_LOAD,   /* fill an empty table in key order */
   GUARD_GET,    /* emb_get, uniform keys, in memory */
   GUARD_ZIPF,   /* the same, Zipf's distribution */
-  GUARD_MIXED,  /* a Get and a Put of the same keys by turns */
+  GUARD_MIXED,  /* alternating Get and Put of the same keys */
   GUARD_APPLY,  /* emb_rmw into a table with Adagrad */
   GUARD_SELECT, /* rows by key */
   GUARD_UPDATE, /* rows by key, 1,024 in a transaction */
@@ -33,8 +33,8 @@ struct guard_side {
   size_t keys;
 };
 
-/* A worker that has loaded the extension of this side; an order's `what` is a
-** figure, and its answer rows a second. */
+/* A worker that has loaded this side's extension.  An order's `what` is a
+** figure; its answer is rows per second. */
 void guard_live(struct ends *ends, void *side);
 
 #endif

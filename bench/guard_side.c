@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** guard_side.c -- one of the two processes of guard.c: its tables, and what is
-** measured of them.  See guard.h.
+** guard_side.c -- one of guard.c's two processes: its tables and measurements.
+** See guard.h.
 */
 #include "guard.h"
 
@@ -45,7 +45,7 @@ static void bind_both(struct live *l, sqlite3_stmt *statement,
                     BATCH * DIM * (int)sizeof(*l->vectors), SQLITE_STATIC);
 }
 
-/* Rows that were written. */
+/* Returns the number of rows written. */
 static size_t fill(struct live *l, const char *table) {
   char *sql = sqlite3_mprintf("SELECT emb_put(%Q, ?1, ?2)", table);
   sqlite3_stmt *put = sql_prepare(l->db, sql);
@@ -112,7 +112,7 @@ static void close_side(struct live *l) {
   free(l->vectors);
 }
 
-/* ---- what is measured ---------------------------------------------------- */
+/* ---- measurements -------------------------------------------------------- */
 
 static void get(struct live *l, sqlite3_stmt *statement, const int64_t *keys) {
   bind_keys(statement, keys);
@@ -125,7 +125,7 @@ static void get(struct live *l, sqlite3_stmt *statement, const int64_t *keys) {
   sqlite3_reset(statement);
 }
 
-/* What is written is of the keys it is written for. */
+/* Makes the vectors to write those of these keys. */
 static void rename_all(struct live *l, const int64_t *keys) {
   for (size_t i = 0; i < BATCH; i++) {
     vector_rename(l->vectors + i * DIM, keys[i]);
@@ -153,7 +153,7 @@ static void update_rows(struct live *l, const int64_t *keys) {
   sql_do(l->commit);
 }
 
-/* One batch. */
+/* Does one batch. */
 static void step(struct live *l, int what, const int64_t *keys) {
   switch (what) {
   case GUARD_GET:
@@ -192,7 +192,8 @@ static double load(struct live *l) {
   return rows / seconds;
 }
 
-/* A tenth of the time goes by before: caches fill, pages come in. */
+/* A tenth of the time passes unmeasured first: caches fill, pages are faulted
+** in. */
 static double measure(struct live *l, int what, double seconds) {
   const struct trace *trace = what == GUARD_ZIPF ? &l->zipf : &l->uniform;
   double spent = -seconds / 10;
@@ -207,7 +208,7 @@ static double measure(struct live *l, int what, double seconds) {
     batches += spent >= 0;
     spent += end - start;
     if (spent >= 0 && spent < end - start) {
-      spent = 0; /* the last of the time before */
+      spent = 0; /* the unmeasured time ends here */
     }
   }
   return (double)(batches * BATCH) / spent;

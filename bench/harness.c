@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** harness.c -- the ground of the benchmarks; see harness.h.
+** harness.c -- basics of the benchmarks; see harness.h.
 */
 #include "harness.h"
 
@@ -46,8 +46,8 @@ static size_t huge_length(size_t bytes) {
   return (bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
 }
 
-/* Mapped with room to align, and never unmapped in part: simple, and the
-** programs are short. */
+/* Mapped with room to align and never partly unmapped: simple, and the programs
+** are short-lived. */
 void *need_huge(size_t bytes) {
   size_t length = huge_length(bytes);
   char *memory = mmap(NULL, length + HUGE_BYTES, PROT_READ | PROT_WRITE,

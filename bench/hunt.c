@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** hunt.c -- how nearest neighbours are looked for, timed and judged, for all
-** parts of that benchmark; see hunt.h.
+** hunt.c -- runs, times and judges nearest-neighbour searches for all parts of
+** that benchmark; see hunt.h.
 */
 #include "hunt.h"
 
@@ -31,7 +31,7 @@ struct finder_options hunt_options(const struct hunt *hunt, const char *name) {
 
 int hunter_open(const struct hunt *hunt, const struct finder_kind *kind,
                 struct hunter *to) {
-  if (!kind) { /* FAISS: bench_nearest has said so */
+  if (!kind) { /* no FAISS: bench_nearest has noted it */
     return 0;
   }
   struct finder_options options = hunt_options(hunt, kind->name);

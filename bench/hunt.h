@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** hunt.h -- what the parts of the benchmark of nearest neighbours share: a set
-** of vectors, all that look for neighbours among them, turns, and the right
-** answer.
+** hunt.h -- shared by the parts of the nearest-neighbour benchmark: a set of
+** vectors, the finders that search it, turns, and the right answer.
 */
 #ifndef BENCH_HUNT_H
 #define BENCH_HUNT_H
@@ -16,20 +15,20 @@ struct hunt {
   const struct options *options;
   struct figure *figure;
   struct points points;
-  const char *what; /* the vectors, in a word or two */
-  double seconds;   /* of a turn, at least */
+  const char *what; /* short name of the vectors */
+  double seconds;   /* minimum length of a turn */
   size_t lists;     /* of inverted files */
-  int64_t *truth;   /* NEIGHBOURS of each query */
+  int64_t *truth;   /* NEIGHBOURS per query */
 };
 
-/* One that looks for neighbours, and how it is asked. */
+/* An open finder. */
 struct hunter {
   const struct finder_kind *kind;
   void *finder;
 };
 
-/* Opens it in a directory of its own; where that is not possible notes that,
-** and `to` stays as it is: returns 0. */
+/* Opens a finder in its own directory.  If that is not possible, adds a note,
+** leaves `to` unchanged and returns 0. */
 int hunter_open(const struct hunt *hunt, const struct finder_kind *kind,
                 struct hunter *to);
 void hunter_close(const struct hunter *hunter);
@@ -40,22 +39,23 @@ struct turn {
   size_t queries;
   struct usage usage;
 };
-/* `each` queries a call, call after call until it has lasted. */
+/* Calls with `each` queries until the turn has lasted long enough. */
 struct turn hunt_turn(const struct hunt *hunt, const struct hunter *hunter,
                       size_t each, int threads, int effort);
-/* Rounds of turns of all that are to be compared. */
+/* Runs rounds of turns of all finders to compare. */
 void hunt_compare(const struct hunt *hunt, struct group *group,
                   const struct hunter *hunters, int count, size_t each,
                   int threads);
-/* Whose exact answer is the right one: FAISS flat; without FAISS emb. */
+/* The finder whose exact answer counts as right: FAISS flat, or emb without
+** FAISS. */
 const struct finder_kind *hunt_judge(void);
-/* What that finds. */
+/* Sets hunt->truth to the answers of hunt_judge. */
 void hunt_find_truth(struct hunt *hunt);
-/* Compares its exact answers to the first n queries with these, `each` in a
-** call. */
+/* Compares the finder's exact answers to the first n queries with hunt->truth,
+** `each` queries per call. */
 void hunt_verify(const struct hunt *hunt, const struct hunter *hunter, size_t n,
                  size_t each);
-/* Of all queries in one call. */
+/* Recall over all queries, in one call. */
 double hunt_recall(const struct hunt *hunt, const struct hunter *hunter,
                    int effort);
 /* "1 thread", "2 threads" */

@@ -110,8 +110,8 @@ void trace_free(struct trace *trace) {
   trace->keys = NULL;
 }
 
-/* Steps that can be undone (a multiplication by an odd number, and a shift
-** that is xored in) keep 62-bit numbers distinct. */
+/* Only invertible steps (multiplication by an odd number, xor with a shift), so
+** distinct 62-bit numbers stay distinct. */
 int64_t hashed_key(uint64_t i) {
   const uint64_t mask = (UINT64_C(1) << 62) - 1;
   uint64_t x = i & mask;

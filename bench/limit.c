@@ -23,12 +23,12 @@ static const struct version versions[] = {
 };
 
 static int write_text(const char *file, const char *text) {
-  FILE *f = fopen(file, "r+"); /* never makes a file of that name */
+  FILE *f = fopen(file, "r+"); /* never creates the file */
   int ok = f && fputs(text, f) >= 0;
   return f && !fclose(f) && ok;
 }
 
-/* Directory of the group that process would have; 0: no such controller. */
+/* Finds the directory of the process's group.  0: no such controller. */
 static int group_of(const struct version *v, int process, char *to,
                     size_t size) {
   FILE *f = fopen("/proc/self/cgroup", "r");
@@ -39,7 +39,7 @@ static int group_of(const struct version *v, int process, char *to,
     if (at) {
       at += strlen(v->line);
       at[strcspn(at, "\n")] = 0;
-      char *own = strstr(at, "/emb-bench-"); /* asked by the child itself */
+      char *own = strstr(at, "/emb-bench-"); /* called by the child itself */
       if (own) {
         *own = 0;
       }
@@ -54,7 +54,7 @@ static int group_of(const struct version *v, int process, char *to,
   return found;
 }
 
-/* Version of the group that was made, or NULL. */
+/* Makes a group and enters it.  Returns its version, or NULL. */
 static const struct version *enter(uint64_t bytes) {
   for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
     const struct version *v = &versions[i];

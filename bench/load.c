@@ -2,12 +2,12 @@
 **
 ** load.c -- filling an empty table, in key order and in random order with keys
 ** scattered over 62 bits; opening it again, after a clean close and after the
-** process was killed; and how much disk it takes.
+** process was killed; and the disk space it takes.
 **
 ** A load is timed twice: until the last row is in, and until the store is
-** closed and everything is on disk.  Each round begins with an empty
-** directory.  INSERT ... SELECT reads from a table that is an array in memory,
-** so what is measured is the way into the table.
+** closed and everything is on disk.  Each round begins with an empty directory.
+** INSERT ... SELECT reads from a virtual table over an array in memory, so the
+** figure is the cost of the table's write path.
 */
 #include <math.h>
 #include <signal.h>
@@ -127,7 +127,7 @@ static void run_select(struct task *task, const char *directory, float *array) {
   }
 }
 
-/* Seconds until all rows are in, and until all is closed. */
+/* Measures the seconds until all rows are in, and until all is closed. */
 static void load(const struct options *options, const struct loader *loader,
                  size_t keys, int random, float *array, const char *directory,
                  double *loaded, double *closed) {
@@ -178,7 +178,7 @@ static void *reopen(const struct loader *loader, const struct options *options,
   return handle;
 }
 
-/* Puts random keys into a store until a number is reached, or for good. */
+/* Puts random keys into a store until a count is reached, or without end. */
 static void rewrite(const struct store_kind *kind, void *session, size_t keys,
                     size_t puts) {
   int64_t batch[BATCH];
@@ -197,7 +197,8 @@ static void rewrite(const struct store_kind *kind, void *session, size_t keys,
   free(vectors);
 }
 
-/* A process puts a quarter of the keys and is killed without any warning. */
+/* Runs a process that puts a quarter of the keys and is killed without
+** warning. */
 static void kill_writer(const struct loader *loader,
                         const struct options *options, size_t keys,
                         const char *directory) {
@@ -224,7 +225,7 @@ struct groups {
   struct group *clean, *killed, *space;
 };
 
-/* emb's own part of a round: the store is loaded, in key order. */
+/* The emb-only part of a round: the store is loaded in key order. */
 static void open_and_space(struct groups *g, const struct options *options,
                            const struct loader *loader, size_t keys,
                            const char *directory, int round) {
@@ -241,7 +242,7 @@ static void open_and_space(struct groups *g, const struct options *options,
   struct task task = {.kind = loader->kind, .session = session, .keys = keys};
   check_some(&task);
   rewrite(loader->kind, session, keys, keys * 3);
-  nap(1.5); /* the store works on after a second without writes */
+  nap(1.5); /* background work starts after a second without writes */
   settle();
   group_add(g->space, "emb C, rewritten, open", round,
             (double)tree_bytes(directory) / live, NULL);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** lookahead.c -- training on a table four times as large as its memory: a batch
-** of 1,024 uniform keys is read, computed on and written back, one after the
-** other, by one thread.  How close to the same loop on a table in memory?
+** lookahead.c -- training on a table four times as large as its memory: one
+** thread reads a batch of 1,024 uniform keys, computes on it and writes it
+** back, batch after batch.  How close does it come to the same loop on a table
+** in memory?
 **
 **   in memory           emb_get, compute, emb_put
-**   on disk             the same
-**   look-ahead 1, 2     the same; after each Get the batch one or two ahead is
-**                       given to emb_lookahead
+**   on disk             the same calls
+**   look-ahead 1, 2     the same calls, and after each Get the batch one or two
+**                       ahead is passed to emb_lookahead
 **   prefetch            two buffers: synchronize the last emb_prefetch, start
 **                       the next, compute, synchronize the last emb_write_back,
 **                       start the next
 **
-** Computing is a busy loop: the processor that calls is taken, as in training
-** on it.  It lasts 1.3 times as long as a batch's Get and Put on disk took at
-** the start, so there is enough time to read in; what it does not hide is the
-** wait, which is all of a batch's time that is not computing.
+** Computing is a busy loop, which occupies the calling processor as training on
+** it would.  It lasts 1.3 times as long as a batch's Get and Put on disk took
+** at the start, so there is enough time for read-in.  What remains visible is
+** the wait: all of a batch's time that is not computing.
 **
-** Each Put has a stamp of its own, and it is known which was a key's last.  In
+** Each Put has a unique stamp, and the last stamp of each key is recorded.  In
 ** one batch of eight all Gets are compared with it.
 */
 #include <math.h>
@@ -43,7 +44,7 @@ struct table {
   int bound;
   emb_session *session;
   const struct trace *trace;
-  size_t batch;   /* place in the trace; goes on from turn to turn */
+  size_t batch;   /* position in the trace; continues from turn to turn */
   uint32_t *last; /* [keys + 1] stamp of the key's last Put */
   uint32_t stamp;
   float *got[BUFFERS], *new;
@@ -62,13 +63,13 @@ static size_t bytes_of_batch(void) {
   return (size_t)BATCH * DIRECT_DIM * sizeof(float);
 }
 
-/* The batch so many after the present one. */
+/* The batch `ahead` positions after the present one. */
 static const int64_t *keys_of(const struct table *table, size_t ahead) {
   size_t batches = table->trace->count / BATCH;
   return table->trace->keys + (table->batch + ahead) % batches * BATCH;
 }
 
-/* exact: no Put of the key may be missing. */
+/* exact: no Put of a key may be missing. */
 static void check(const struct table *table, const int64_t *keys,
                   const float *vectors, int exact) {
   for (size_t i = 0; i < BATCH; i++) {
@@ -81,7 +82,7 @@ static void check(const struct table *table, const int64_t *keys,
   }
 }
 
-/* Makes the new vectors, and computes until then. */
+/* Makes the new vectors, then computes until `end`. */
 static void compute(struct table *table, const int64_t *keys, double end) {
   table->stamp = (table->stamp + 1) & 0xfffff;
   for (size_t i = 0; i < BATCH; i++) {
@@ -150,7 +151,7 @@ static void write_batch(struct turn *turn) {
   }
 }
 
-/* What the first batches need is brought in before the clock starts. */
+/* Brings in what the first batches need before the clock starts. */
 static void prepare(struct turn *turn) {
   struct table *table = turn->table;
   emb_session *session = table->session;
@@ -174,13 +175,13 @@ static void prepare(struct turn *turn) {
 static void do_turn(void *arg) {
   struct turn *turn = arg;
   struct table *table = turn->table;
-  /* A prefetched batch may lack the Put of the batch before, if that may be. */
+  /* Above bound 0 a prefetched batch may lack the previous batch's Put. */
   int exact = turn->way != PREFETCH || !table->bound;
   prepare(turn);
   double cpu = cpu_of_thread(), start = now(), before = start;
   for (size_t i = 0; i < turn->batches; i++) {
     const float *got = read_batch(turn, i);
-    double end = now() + turn->compute; /* checks are within it */
+    double end = now() + turn->compute; /* includes the checks */
     if (i % CHECK_EACH == 0) {
       check(table, keys_of(table, 0), got, exact);
     }
@@ -255,7 +256,7 @@ static void close_table(struct table *table) {
   free(table->last);
 }
 
-/* One bound: all ways, round after round. */
+/* Compares all ways at one bound, round after round. */
 static void compare_ways(const struct options *options, struct figure *figure,
                          struct table *memory, struct table *disk,
                          size_t batches, double seconds) {
@@ -327,7 +328,7 @@ void bench_lookahead(const struct options *options) {
     open_table(&tables[i], options, &trace, 0, bounds[i]);
     open_table(&tables[BOUNDS + i], options, &trace, budget, bounds[i]);
   }
-  /* Caches fill, and the log is as it will be; then what I/O takes. */
+  /* Caches fill and the log reaches its steady state; then the I/O is timed. */
   struct usage usage;
   size_t warm = keys / BATCH / 2;
   double io = 0;

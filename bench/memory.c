@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** memory.c -- everything is in memory: batches of Gets, and of Gets and Puts
-** by turns, uniform and skewed, one and two threads, against what memory
-** itself allows and against other stores.
+** memory.c -- everything in memory: batches of Gets, and of alternating Gets
+** and Puts, uniform and skewed, one and two threads, against the limit of
+** memory itself and against other stores.
 */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void open_all(const struct options *options, size_t keys,
     }
     struct store_options store = {
         .extension = options->extension, .dim = DIM, .keys = keys};
-    /* the two ways through SQL read one table */
+    /* both SQL interfaces read one table */
     const struct store_kind *owner =
         kinds[i] == &store_emb_table ? &store_emb_sql : kinds[i];
     snprintf(store.directory, sizeof(store.directory), "%s/%s", options->data,
@@ -44,7 +44,8 @@ static void open_all(const struct options *options, size_t keys,
   }
 }
 
-/* All should be in memory: notes when emb has read from disk all the same. */
+/* Everything should be in memory: adds a note if emb has read from disk all the
+** same. */
 static void note_reads(struct figure *figure, const char *when,
                        struct contestant *player, int64_t before) {
   int64_t reads = contestant_figure(player, "get_disk") - before;
@@ -69,7 +70,7 @@ static void compare(const struct options *options, struct figure *figure,
   }
   for (int round = 0; round < options->rounds; round++) {
     for (int i = 0; i < PLAYERS; i++) {
-      int k = (i + round) % PLAYERS; /* no store is always first */
+      int k = (i + round) % PLAYERS; /* rotates which store is first */
       if (!players[k] ||
           (kinds[k] == &store_emb_table && workload->pattern != GET)) {
         continue;
@@ -141,8 +142,8 @@ void bench_memory(const struct options *options) {
                                     .warm_seconds = seconds / 5,
                                     .seconds = seconds};
         if (patterns[p] == HALF) {
-          /* What lasts: after a pause emb has made a checkpoint, and the first
-          ** Put of a key copies its record. */
+          /* Reach the steady state: a pause is followed by a checkpoint, after
+          ** which the first Put of a key copies its record. */
           workload.warm_seconds = seconds * 2;
           workload.warm_keys = keys * 10;
         }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest.c -- nearest neighbours: exact and with an index, in memory and on
-** disk, while the table stands still and while it is trained, beside a bare
-** read of the same bytes, FAISS and sqlite-vec.
+** disk, on a static table and during training, against a bare read of the same
+** bytes, FAISS and sqlite-vec.
 **
-** VECTORS   points.h: clustered ones of 64 and of 256 elements, and those that
-**           `make demo` has left in build/demo, if it has.  The ten nearest of
-**           each query, Euclidean distance.
-** TURNS     One query a call and one thread, or many queries a call and all
-**           threads that are said.  FAISS and emb divide the work themselves;
-**           nobody is bound to a processor.
-** CHECKED   All of emb's exact answers to 256 queries in one call, and one by
-**           one, are compared with FAISS flat's: none of its neighbours may be
-**           farther.  FAISS rounds, and is now and then a little farther.
-** RECALL    Of the ten nearest that FAISS flat finds, how many were found.
+** VECTORS   points.h: clustered vectors of 64 and of 256 elements, and those
+**           that `make demo` has left in build/demo, if any.  The ten nearest
+**           of each query, Euclidean distance.
+** TURNS     One query per call and one thread, or many queries per call and the
+**           stated number of threads.  FAISS and emb divide the work
+**           themselves; no thread is bound to a processor.
+** CHECKED   All of emb's exact answers to 256 queries, in one call and one by
+**           one, are compared with those of FAISS flat: none of emb's
+**           neighbours may be farther.  FAISS rounds, so its neighbours are
+**           occasionally a little farther.
+** RECALL    The share of the ten nearest by FAISS flat that was found.
 **
 ** --only="exact", "indexed", "disk", "building", "training", "drift" or
-** "columns" is a part.  What needs an index is left out where emb has none.
+** "columns" selects a part.  Parts that need an index are left out if emb has
+** none.
 */
 #include "nearest.h"
 
@@ -26,7 +28,7 @@
 #include "bench.h"
 #include "finder_emb.h"
 
-/* 1 when this part of the benchmark is asked for. */
+/* 1 if this part of the benchmark is requested. */
 static int hunt_wants(const struct options *options, const char *part) {
   return !options->only || strstr(part, options->only);
 }
@@ -39,7 +41,7 @@ static void hunt_end(struct hunt *hunt) {
   points_free(&hunt->points);
 }
 
-/* All that is compared with others. */
+/* Everything that is compared with other libraries. */
 static void hunt_all(struct hunt *hunt) {
   const struct options *options = hunt->options;
   figure_note(hunt->figure, "%s: %zu vectors of %zu elements, %zu lists",
@@ -84,7 +86,7 @@ static void compare_sets(struct hunt *hunt, size_t keys) {
   }
 }
 
-/* What has no peer among those: one set is enough. */
+/* Everything the other libraries lack: one set of vectors is enough. */
 static void change_one(struct hunt *hunt, size_t keys) {
   static const struct {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.h -- the parts of the benchmark of nearest neighbours: nearest.c
+** nearest.h -- the parts of the nearest-neighbour benchmark: nearest.c
 ** calls them one after the other, and they call hunt.c, never each other.
 */
 #ifndef BENCH_NEAREST_H

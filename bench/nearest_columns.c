@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest_columns.c -- searches with a condition on an auxiliary column,
-** by SQL and by the index, beside the same searches without one.
+** through SQL and by the index, against the same searches without one.
 **
 ** CONDITIONS  A column of random numbers, of which one in two or one in a
-**             hundred fits; and one of which cluster-like rows fit: those that
-**             are near one of the vectors, a hundredth of all, so that most
-**             queries are far from them.
+**             hundred fits; and a column that admits a cluster: the hundredth
+**             of all rows that is near one of the vectors, so that most queries
+**             are far from it.
 ** RECALL      Against mode = 'exact' with the same condition.
-** FIRST       The first search selects the rows that fit; later ones go by the
-**             set that was kept.  What it takes is a note.
+** FIRST       The first search selects the rows that fit; later ones use the
+**             set it cached.  A note gives the time of the first.
 */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ struct by_column {
   double recall[COLUMN_CONDITIONS];
 };
 
-/* The rows near one of them: how far the hundredth part of a sample is. */
+/* Radius around a vector that contains a hundredth of the rows, from a
+** sample. */
 static double near_radius(const struct points *points) {
   enum { SAMPLE = 10000 };
   size_t n = points->n < SAMPLE ? points->n : SAMPLE;
@@ -161,8 +162,8 @@ static void measure_recall(const struct hunt *hunt, struct by_column *by) {
   free(distances);
 }
 
-/* Processor time, and one query of each in turn: what else the machine does
-** meets all alike. */
+/* Measures processor time, with one query of each kind in turn, so that other
+** load on the machine affects all alike. */
 static void one_round(const struct hunt *hunt, struct by_column *by,
                       struct group *group, int round) {
   const struct points *points = &hunt->points;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_disk.c -- a table eight times as large as its memory: the exact
-** answer against a sequential read of its file, as many bytes as are not in
-** memory; and with an index: recall, pages of 4 KiB read for a query (by the
+** nearest_disk.c -- a table eight times as large as its memory.  The exact
+** answer is compared with a sequential read of its file, of as many bytes as
+** are not in memory.  With an index: recall, 4 KiB pages read per query (by the
 ** system's count), and queries per second against the device's random reads.
 */
 #include <math.h>
@@ -17,7 +17,7 @@
 enum { LARGER = 8, EFFORTS = 5, READS = 8192, PAGE = 4096 };
 static const int efforts[EFFORTS] = {8, 16, 32, 64, 128};
 static const double WANTED = 0.95;
-/* 200 queries/s are wanted where there are 80,000 reads/s. */
+/* The target is 200 queries/s at 80,000 reads/s. */
 static const char PER_400[] = "random reads / 400";
 
 static struct finder_options disk_options(const struct hunt *hunt,
@@ -59,7 +59,7 @@ static void exact(const struct hunt *hunt) {
 
 /* ---- with an index ------------------------------------------------------- */
 
-/* Random reads a second. */
+/* Random reads per second. */
 static double device_reads(const struct hunt *hunt) {
   struct store_options options = {.dim = hunt->points.dim};
   float *nothing = need(1, sizeof(*nothing));
@@ -80,7 +80,7 @@ static double device_reads(const struct hunt *hunt) {
   return (double)reads / took;
 }
 
-/* The least effort with the recall that is wanted, or the most there is. */
+/* The least effort that reaches the target recall, or else the greatest. */
 static int choose(const struct hunt *hunt, const struct hunter *hunter,
                   double *recall) {
   int i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_exact.c -- the exact answer, all in memory: one query after the
-** other, and 256 in one call.
+** nearest_exact.c -- the exact answer, everything in memory: one query per
+** call, and 256 in one call.
 */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int is_sql(const struct finder_kind *kind) {
   return kind == &finder_emb_sql || kind == &finder_sqlite_vec;
 }
 
-/* sqlite-vec works in one thread; emb's statements in all. */
+/* sqlite-vec uses one thread, emb's statements use all. */
 static int takes_part(const struct finder_kind *kind, int threads) {
   return kind == &finder_sqlite_vec ? threads == 1
          : kind == &finder_emb_sql  ? threads == processors()

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_index.c -- with an index, all in memory: recall against queries per
-** second, for each effort (lists that are probed, width of the search in a
-** graph) of each index; from that the queries per second at a recall of 0.95;
-** and the memory of each index.
+** nearest_index.c -- with an index, everything in memory: recall against
+** queries per second for each effort (lists to probe, search width in a graph)
+** of each index; from that the queries per second at a recall of 0.95; and the
+** memory of each index.
 **
-** One thread is asked one query a call, two threads 64.
+** One thread with one query per call, two threads with 64.
 */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int is_graph(const struct finder_kind *kind) {
   return !strcmp(kind->effort, "efSearch");
 }
 
-/* Doubles the effort until hardly anything is missed, or half of all lists are
+/* Doubles the effort until almost nothing is missed, or half of all lists are
 ** probed. */
 static void find_efforts(const struct hunt *hunt, struct sweep *sweep) {
   int graph = is_graph(sweep->hunter.kind), effort = graph ? 16 : 1;
@@ -49,8 +49,9 @@ static void find_efforts(const struct hunt *hunt, struct sweep *sweep) {
   }
 }
 
-/* Of the line through the points of a sweep, linear in the recall and in the
-** logarithm of the rate; NAN: it does not get there. */
+/* The rate at a recall of 0.95, from the line through the points of a sweep,
+** linear in the recall and in the logarithm of the rate; NAN: the sweep does
+** not reach it. */
 static double rate_at(const struct sweep *sweep, const double *rates) {
   for (int i = 0; i < sweep->count; i++) {
     double high = sweep->recall[i], low = i ? sweep->recall[i - 1] : 0;

@@ -2,21 +2,21 @@
 **
 ** nearest_train.c -- a table with an index that changes.
 **
-** BUILDING  Of a table that has none, while one thread puts batches of 1,024
-**           random rows as they are: how long it takes, what is left of the
-**           writer's speed, and its longest Put.
+** BUILDING  Of a table without an index, while one thread puts batches of 1,024
+**           random rows unchanged: the build time, the remaining speed of the
+**           writer, and its longest Put.
 ** TRAINING  emb_apply_gradients in batches of 1,024 random keys, one thread,
 **           on a table with an index and on one without, in turns.
-** DRIFT     A figure of its own.  Each row wanders to where another one was:
-**           its gradient is the difference to it, so that it has gone most of
+** DRIFT     A separate figure.  Each row moves towards the position of another
+**           row: its gradient is the difference to it, so it has gone most of
 **           the way after ten or twenty updates, and half of all rows are in
 **           another list.  A tenth of the table is updated each second.  After
-**           each half of a second training pauses, 256 queries, which are rows
+**           every half second training pauses, and 256 queries, which are rows
 **           of the table with some noise, are answered with the index and then
-**           exactly, and what they differ by is the recall.  At the end the
-**           same with an index that is made new of the same rows.
-** FRESH     A row is put where there are no others, and looked for by the next
-**           call.
+**           exactly; comparing the two gives the recall.  At the end, the same
+**           with an index newly built from the same rows.
+** FRESH     A row is put far from all others, and the next call searches for
+**           it.
 */
 #include <math.h>
 #include <pthread.h>
@@ -57,13 +57,13 @@ static void draw_keys(struct batch *batch) {
   }
 }
 
-/* Where the row of this key wanders to. */
+/* The position that the row of this key moves to. */
 static const float *target_of(const struct points *points, int64_t key) {
   size_t other = ((size_t)key * 2654435761u) % points->n;
   return points->vectors + other * points->dim;
 }
 
-/* Draws keys, and makes their gradients. */
+/* Draws keys and computes their gradients. */
 static void prepare(struct batch *batch) {
   size_t dim = batch->points->dim;
   draw_keys(batch);
@@ -119,7 +119,8 @@ static void *write_on(void *arg) {
   return NULL;
 }
 
-/* Writes until the index is ready, or for so long; returns the seconds. */
+/* Writes until the index is ready, or for the given time; returns the
+** seconds. */
 static double write_beside(struct emb_finder *emb, const struct points *points,
                            struct writer *writer, double seconds) {
   pthread_t thread;
@@ -170,7 +171,7 @@ void hunt_building(struct hunt *hunt) {
 
 /* ---- training ------------------------------------------------------------ */
 
-/* Rows per second that emb_apply_gradients takes. */
+/* Rows per second of emb_apply_gradients. */
 static double training_turn(struct batch *batch, double seconds) {
   double end = now() + seconds, spent = 0;
   size_t n = 0;
@@ -212,7 +213,7 @@ void hunt_training(struct hunt *hunt) {
 
 /* ---- drift --------------------------------------------------------------- */
 
-/* Queries near rows as they are now. */
+/* Draws queries near current rows. */
 static void draw_queries(struct batch *batch, float *queries) {
   size_t dim = batch->points->dim;
   draw_keys(batch);
@@ -226,7 +227,7 @@ static void draw_queries(struct batch *batch, float *queries) {
   }
 }
 
-/* Of the exact answer's keys, how many the index finds. */
+/* The share of the exact answer's keys that the index finds. */
 static double recall_now(struct emb_finder *emb, const float *queries) {
   enum { ALL = ASKED * NEIGHBOURS };
   int64_t *truth = need(ALL, sizeof(*truth)), *keys = need(ALL, sizeof(*keys));
@@ -251,7 +252,7 @@ static double recall_now(struct emb_finder *emb, const float *queries) {
   return (double)good / ALL;
 }
 
-/* As many updates as are due in so many seconds, spread over them. */
+/* Makes the updates due in `seconds`, spread over that time. */
 static void train(struct batch *batch, double seconds) {
   double start = now(), rate = (double)batch->points->n / 10;
   for (double done = 0; done < rate * seconds; done += BATCH) {
@@ -262,7 +263,7 @@ static void train(struct batch *batch, double seconds) {
   }
 }
 
-/* An index that is made new of the same rows. */
+/* Recall of an index newly built from the same rows. */
 static double recall_of_new(const struct hunt *hunt, struct emb_finder *emb,
                             const float *queries) {
   struct points present = hunt->points;
@@ -287,7 +288,7 @@ static double recall_of_new(const struct hunt *hunt, struct emb_finder *emb,
   return recall;
 }
 
-/* Of rows that were just put far away from others, how many are found. */
+/* The share of rows found right after they were put far from all others. */
 static double find_fresh(struct emb_finder *emb, const struct points *points) {
   float *vector = need(points->dim, sizeof(float));
   size_t found = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** online.c -- what online training adds to a table: rows that record when and
-** how often they were updated, that expire, and that come in when they come
-** again; and snapshots beside a writer.
+** online.c -- features for online training: rows that record when and how often
+** they were updated, that expire, and that are admitted once they recur; and
+** snapshots during writes.
 **
 ** LOOP      A batch is read, its gradients are computed, and they are applied
 **           by the store (Adagrad) or by the program, which puts the rows.
-**           With keys that are all there, and with one in 16 that is not: the
+**           Measured with all keys present, and with one key in 16 absent: the
 **           plain table drops it, the other counts it first.  The tables take
-**           turns within a round; each turn begins with a pass over all keys
-**           that is not measured.
-** STALL     A writer puts small batches without a pause; the time of each call
-**           is noted while a snapshot of the table is taken, and for as long
-**           before, so that what the machine itself does to a thread is seen.
+**           turns within a round; each turn begins with an unmeasured pass over
+**           all keys.
+** STALL     A writer puts small batches without a pause.  The time of each call
+**           is recorded while a snapshot of the table is taken, and for as long
+**           before it, to show what the machine itself does to a thread.
 */
 #include <math.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ struct tables {
   emb_store *store[TABLES];
   emb_session *session[TABLES];
   float *rows, *gradients, weights[DIM];
-  int64_t unknown; /* the last of the keys that are not there */
+  int64_t unknown; /* the last absent key used */
   struct figure *figure;
   struct trace trace;
 };
@@ -74,7 +74,7 @@ static void open_table(struct tables *t, int i) {
   }
 }
 
-/* Logistic regression on the rows, with labels that follow from the keys. */
+/* Logistic regression on the rows, with labels derived from the keys. */
 static void compute(struct tables *t, const int64_t *keys, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const float *row = t->rows + i * DIM;
@@ -120,8 +120,8 @@ static void touch_all(struct tables *t, int table, int load) {
   }
 }
 
-/* Keys per second of the process's time, that of background work included: it
-** is the cost that is asked for, and the same on a busy machine. */
+/* Keys per second of the process's time, background work included: this is the
+** cost of interest, and it does not vary on a busy machine. */
 static double measure(struct tables *t, int table, int unknown) {
   size_t at = 0, done = 0;
   int64_t keys[BATCH];

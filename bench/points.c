@@ -19,10 +19,10 @@ static const double UNEVEN = 0.7, NARROWEST = 0.3, WIDEST = 0.8;
 struct mixture {
   size_t clusters, dim;
   float *centres, *widths, *scales;
-  double *until; /* share of the clusters up to here */
+  double *until; /* cumulative share of the clusters */
 };
 
-/* Nearly normal, of variance 1: the sum of four numbers of 16 bits. */
+/* Nearly normal with variance 1: the sum of four 16-bit numbers. */
 static float normal(uint64_t *state) {
   uint64_t x = random_next(state);
   uint64_t sum =
@@ -101,7 +101,7 @@ void points_make(struct points *points, size_t n, size_t dim, size_t asked) {
   mixture_free(&mixture);
 }
 
-/* ---- what was trained ---------------------------------------------------- */
+/* ---- trained vectors ----------------------------------------------------- */
 
 static size_t read_rows(emb_session *session, size_t max, size_t dim,
                         float *to) {
@@ -121,7 +121,7 @@ static size_t read_rows(emb_session *session, size_t max, size_t dim,
   return count;
 }
 
-/* Every so many-th row becomes a query. */
+/* Every n-th row becomes a query. */
 static void take_queries(struct points *points, size_t asked) {
   size_t dim = points->dim, each = points->n / asked, kept = 0;
   for (size_t i = 0; i < points->n; i++) {
@@ -179,7 +179,7 @@ double points_distance(const float *a, const float *b, size_t dim) {
   return sqrt(sum);
 }
 
-/* Infinite where there is no such row. */
+/* Infinite if there is no such row. */
 static double distance_of(const struct points *points, const float *query,
                           int64_t key) {
   return key < 1 || (size_t)key > points->n

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT
 **
-** processes.c -- what it costs that another process owns the store: the same
-** calls by the owner and by processes that it serves, everything in memory.
+** processes.c -- the cost of sharing a store with its owner: the same calls by
+** the owner and by processes that it serves, everything in memory.
 **
 ** This process opens no store.  It forks all others, owners and clients, and
-** tells them what to do; so nobody shares anything but the files and what emb
-** itself shares.
+** directs them, so they share nothing except the files and what emb itself
+** shares.
 **
 ** BATCHES   Owner and client take turns within a round, each in a thread bound
-**           to the first processor; the owner's threads for its clients are
-**           not bound.  Before each turn the owner puts all keys, which is not
-**           measured: after a pause there was a checkpoint, and the first write
-**           of a key copies its record.
-** FOUR      Four threads of the owner, or four clients, each with a Get and a
-**           Put of other keys by turns.
-** CALLS     A batch without a key, which is the bare way there and back, from a
-**           thread that is bound and from one that the system may put beside
-**           the owner's; a row by SELECT, for itself and in a transaction of
-**           1,024.  Median and 99 % of all calls of a turn.
-** IDLE      Processor time of both in two seconds, an open session each.
-** A CLIENT IS KILLED   that has the only lease that a key allows, while another
-**           one waits for it; from the kill to the end of that one's Get.
-** AN OWNER IS KILLED   that has put all keys, while a client gets batches.  The
-**           client is stopped meanwhile, and the files are copied.  From when
-**           it goes on until it has a batch, less what a new process takes
-**           from emb_open to its first batch, on the copy.
-** MEMORY    What the owner has more, by /proc, when 16 clients have done ten
-**           batches of each kind, for each of them: all resident pages, or
-**           those shared with the client by half.
+**           to the first processor; the owner's threads for its clients are not
+**           bound.  Before each turn the owner puts all keys, unmeasured: a
+**           pause is followed by a checkpoint, after which the first write of a
+**           key copies its record.
+** FOUR      Four threads of the owner, or four clients, each alternating a Get
+**           and a Put of other keys.
+** CALLS     A batch without keys, which is the bare round trip, from a bound
+**           thread and from one that the system may place beside the owner's;
+**           and a row by SELECT, alone and in a transaction of 1,024.  Median
+**           and 99th percentile of all calls of a turn.
+** IDLE      Processor time of owner and client in two seconds, with an open
+**           session each.
+** A CLIENT IS KILLED   while it holds the only lease that a key allows, and
+**           another client waits for the lease.  Time from the kill to the end
+**           of the waiting client's Get.
+** AN OWNER IS KILLED   after it has put all keys, while a client gets batches.
+**           The client is stopped while the files are copied.  Time from its
+**           resumption until it has a batch, minus the time a new process
+**           takes from emb_open to its first batch on the copy.
+** MEMORY    Growth of the owner's memory per client, by /proc, when 16 clients
+**           have done ten batches of each kind: all resident pages, or with
+**           those shared with the client counted by half.
 */
 #include <math.h>
 #include <pthread.h>
@@ -64,13 +66,13 @@ enum what {
 };
 enum sql_what { SELECT, SELECT_IN_TXN };
 
-/* A store, and what a worker is to it. */
+/* A store, and a worker's role in it. */
 struct place {
   const struct options *options;
   char directory[512];
   size_t keys;
-  int owns, loads; /* it is the owner; and puts all keys */
-  int bounded;     /* one lease for each key */
+  int owns, loads; /* is it the owner; does it put all keys */
+  int bounded;     /* one lease per key */
   const struct trace *trace;
 };
 
@@ -121,7 +123,7 @@ struct turn {
   emb_session *s;
   struct order order;
   pthread_t thread;
-  size_t at; /* in the trace */
+  size_t at; /* position in the trace */
   double speed;
 };
 
@@ -133,7 +135,7 @@ static void do_next(struct turn *t, size_t count, float *got) {
   t->at = (t->at + BATCH) % trace->count;
 }
 
-/* What was measured has done something. */
+/* Checks that the measured calls had an effect. */
 static void check_turn(struct turn *t, float *got) {
   const int64_t *keys = t->seat->place->trace->keys + t->at;
   uint8_t found[BATCH];
@@ -176,7 +178,7 @@ static void *take_turn(void *arg) {
   return NULL;
 }
 
-/* Keys per second of all threads together. */
+/* Keys per second over all threads. */
 static double take_turns(struct seat *seat, const struct order *order,
                          int threads) {
   struct turn turns[FOUR];
@@ -203,7 +205,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Median and 99 % of calls that were timed. */
+/* Median and 99th percentile of timed calls. */
 static struct answer of_calls(float *us, size_t calls) {
   qsort(us, calls, sizeof(*us), by_size);
   return (struct answer){{us[calls / 2], us[calls * 99 / 100]}};
@@ -233,7 +235,7 @@ static void time_bound_trips(void *arg) {
   trips->answer = time_trips(trips->seat, trips->seconds);
 }
 
-/* Gets batches until the owner has died and there is another. */
+/* Gets batches until the owner has died and a new one has taken over. */
 static struct answer outlive(struct seat *seat) {
   emb_session *s = seat->session[0];
   const int64_t *keys = seat->place->trace->keys;
@@ -316,7 +318,7 @@ static void close_seat(struct seat *seat) {
   }
 }
 
-/* Its first answer: seconds from emb_open to its first batch. */
+/* The first answer is the seconds from emb_open to the first batch. */
 static void live(struct ends *ends, void *arg) {
   const struct place *place = arg;
   struct seat seat = {.place = place,
@@ -461,7 +463,7 @@ static void measure_rest(struct company *c) {
   int rounds = c->options->quick ? 1 : c->options->rounds;
   for (int round = 0; round < rounds; round++) {
     ask(&c->client[0], GET, c->seconds);
-    nap(1.5); /* the store works on after a second without writes */
+    nap(1.5); /* background work starts after a second without writes */
     worker_settle(both, 2);
     double owner = worker_cpu(both[0]), client = worker_cpu(both[1]);
     nap(2);
@@ -622,7 +624,7 @@ static void bench_select(const struct options *options, struct figure *figure,
 
 /* ---- a client is killed -------------------------------------------------- */
 
-/* Milliseconds from the kill to the Get of the one that waits. */
+/* Milliseconds from the kill to the end of the waiting client's Get. */
 static double kill_client(const struct place *place, struct worker *waiting) {
   struct worker killed;
   double when;
@@ -674,7 +676,7 @@ static void copy_tree(const char *from, const char *to) {
       waitpid(pid, &status, 0) != pid || status) {
     die("cannot copy %s", from);
   }
-  sync(); /* so that nobody measured writes it */
+  sync(); /* so that no measured process has to write it */
 }
 
 struct outage {
@@ -757,7 +759,7 @@ static void bench_crowd(const struct options *options, struct figure *figure,
   group_bound(group, "resident", AT_MOST, 2);
 }
 
-/* -------------------------------------------------------------------------- */
+/* ---- the benchmark ------------------------------------------------------- */
 
 void bench_processes(const struct options *options) {
   size_t keys = options->keys    ? options->keys

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** put.c -- Puts of random keys that are there, in a table eight times as large
-** as memory, against the rate at which the disk writes in sequence.
+** put.c -- Puts of random existing keys, in a table eight times as large as
+** memory, against the sequential write rate of the disk.
 **
-** Each value is taken twice: while the Puts go on, and over the time until all
-** the work that they left (flushing, compaction) is done as well.  What the
+** Each value is measured twice: during the Puts, and over the time until all
+** work they left behind (flushing, compaction) is done as well.  Work that
 ** other stores do after their last Put is measured in the same way.
 */
 #include <math.h>

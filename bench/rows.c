@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** rows.c -- SQL a row at a time: prepared SELECT by key, a join with a table
-** of keys, and UPDATE, of an emb table, of the least that a virtual table can
-** do, and of a plain SQLite table.  All is in memory, one thread.
+** rows.c -- SQL row by row: prepared SELECT by key, a join with a table of
+** keys, and UPDATE, on an emb table, on a minimal virtual table, and on a plain
+** SQLite table.  Everything is in memory, one thread.
 **
-** Reads are in transactions of one batch, for all alike: otherwise each
-** statement locks and unlocks the database file, which costs more than the
-** rest.  An UPDATE transaction is much longer, and its COMMIT is part of the
-** time.  What waits for the disk is compared with what waits for the disk:
-** "emb" and "SQLite table" have made COMMIT durable when it returns, "emb,
-** engine" and "SQLite, no sync" have not, and the trivial table never does.
+** Reads run in transactions of one batch, for all tables alike: otherwise each
+** statement locks and unlocks the database file, which costs more than
+** everything else.  An UPDATE transaction is much longer, and its COMMIT is
+** part of the time.  Durable commits are compared with durable commits: "emb"
+** and "SQLite table" make COMMIT durable before it returns; "emb, engine" and
+** "SQLite, no sync" do not, and the trivial table never does.
 */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ enum what { SELECT, JOIN, UPDATE };
 
 struct table {
   const char *name;
-  const char *create; /* %zu: bytes of memory for everything */
+  const char *create; /* %zu: bytes of memory, for everything */
   const char *pragmas;
   int reads;   /* takes part in SELECT and JOIN */
   int updates; /* takes part in UPDATE */
@@ -198,7 +198,7 @@ static void update_keys(struct table *t, const int64_t *keys, size_t n,
   sql_do(t->commit);
 }
 
-/* Rows per second over so many seconds. */
+/* Rows per second, measured over `seconds`. */
 static double run(struct table *t, enum what what, const struct trace *trace,
                   double seconds, float *buffer) {
   double busy = 0, end = now() + seconds;
@@ -209,7 +209,7 @@ static double run(struct table *t, enum what what, const struct trace *trace,
     size_t batches = what == JOIN ? WANTED : (trace->count - n) / BATCH + 1;
     size_t place = random_next(&pick) % batches * BATCH;
     const int64_t *keys = trace->keys + place;
-    if (what == UPDATE) { /* values that were not there */
+    if (what == UPDATE) { /* new values */
       for (size_t i = 0; i < BATCH; i++) {
         vector_fill(buffer + i * DIM, DIM, 1, (uint32_t)random_next(&pick));
       }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- negatives at random: samples of 1,024 rows with their vectors,
-** against a Get of as many keys that the caller has drawn himself, through SQL
-** and with everything in memory; then the same after nine of ten rows were
-** deleted.
+** sample.c -- random negatives: samples of 1,024 rows with their vectors,
+** against a Get of as many keys drawn by the caller, through SQL and with
+** everything in memory; then the same after nine of ten rows were deleted.
 **
-** The Gets' keys are a list that was made before, of rows that are there.  So
-** the ratio is what drawing in the table costs, beyond drawing for nothing.
+** The keys of the Gets come from a list of existing rows made beforehand.  The
+** ratio is therefore the cost of drawing in the table against free drawing.
 */
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +65,7 @@ static void sampled_load(struct sampled *t) {
   free(vectors);
 }
 
-/* The keys that Gets ask for: multiples of `step`, from 0. */
+/* The keys of the Gets: multiples of `step`, from 0. */
 static void sampled_trace(struct sampled *t, size_t step) {
   trace_free(&t->trace);
   trace_uniform(&t->trace, 1 << 20, t->keys / step);
@@ -75,7 +74,7 @@ static void sampled_trace(struct sampled *t, size_t step) {
   }
 }
 
-/* One batch; checks some of its vectors now and then. */
+/* Does one batch; occasionally checks some of its vectors. */
 static void sampled_call(struct sampled *t, int work, size_t call) {
   sqlite3_stmt *statement = t->statement[work];
   const int64_t *keys = t->trace.keys + t->at;
@@ -139,7 +138,7 @@ static void sampled_work(void *arg) {
   sql_run(t->db, "DELETE FROM items WHERE key %% %d != 0", KEPT);
   settle();
   sampled_trace(t, KEPT);
-  /* Nine of ten ranks are no keys then, which is another question. */
+  /* Nine of ten ranks are no longer keys, which is a different case. */
   sampled_compare(t, "nine of ten rows deleted", 5);
 }
 

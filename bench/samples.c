@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples.c -- the module emb_samples: samples of files to 1, 4 and 16
-** connections, and 1,024 random ones at a time, against reading the same bytes.
+** samples.c -- the module emb_samples: samples from files, read by 1, 4 and 16
+** connections, and 1,024 random samples at a time, against reading the same
+** bytes.
 **
-** IN ORDER  Eight files of records of 3,073 bytes, a label and an image,
-**           nothing of them in the page cache.  "files": as many threads, each
-**           of which reads its share of each file in order, a megabyte at a
-**           time, as plain programs do.  "direct" and "cached": as many
-**           connections, each with the samples of emb_samples_worker, payload
-**           and label, past the page cache and through it.
+** IN ORDER  Eight files of records of 3,073 bytes, a label and an image, none
+**           of it in the page cache.  "files": n threads, each of which reads
+**           its share of each file in order, a megabyte at a time, as plain
+**           programs do.  "direct" and "cached": n connections, each with the
+**           samples of emb_samples_worker, payload and label, bypassing the
+**           page cache and through it.
 ** RANDOM    "device": the blocks of 1,024 random records, submitted to an
-**           io_uring, past the page cache.  "direct": as many random keys to
-**           emb_samples_get.  One thread.
+**           io_uring, bypassing the page cache.  "direct": the same number of
+**           random keys passed to emb_samples_get.  One thread.
 */
 #include <fcntl.h>
 #include <liburing.h>
@@ -32,7 +33,7 @@ static const char *const way_names[WAYS] = {"files", "direct", "cached"};
 
 struct filed {
   const struct options *options;
-  size_t records; /* of a file */
+  size_t records; /* per file */
   const char *db[WAYS];
   char names[FILES][256];
   enum way way;
@@ -132,7 +133,7 @@ static void *reader_run(void *arg) {
   return NULL;
 }
 
-/* Bytes per second, the start of threads and connections included. */
+/* Bytes per second, including the start of threads and connections. */
 static double filed_measure(struct filed *f, enum way way, int threads) {
   struct reader readers[THREADS_MAX];
   uint64_t bytes = 0;
@@ -189,7 +190,7 @@ struct asked {
   int64_t keys[KEYS];
   int fds[FILES];
   struct io_uring ring;
-  unsigned char *memory; /* two blocks for each key */
+  unsigned char *memory; /* two blocks per key */
   sqlite3 *db;
   sqlite3_stmt *get;
   uint64_t state;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** skew.c -- a table eight times as large as memory, keys Zipf-distributed:
-** what a cache of records is worth.  Gets, then Gets and Puts by turns,
-** against other stores under the same memory limit.
+** skew.c -- a table eight times as large as memory, with Zipf-distributed keys:
+** the value of a record cache.  Gets, then alternating Gets and Puts, against
+** other stores under the same memory limit.
 **
-** HIT RATE  emb's is compared with that of the best cache whose contents never
-**           change: as many records as emb's whole budget has room for, those
-**           that occur most often in the very trace that is read, in memory
-**           from the beginning.  A key that occurs twice in a batch and is not
-**           in memory counts as missed twice, for both.  For information: what
-**           a cache that also knows the order of the future would reach
-**           (Belady's, which may also keep a record out).
+** HIT RATE  emb's hit rate is compared with that of the best static cache: one
+**           with room for as many records as emb's whole budget, which holds
+**           from the start the records most frequent in the very trace being
+**           read.  A key that occurs twice in a batch and is not in memory
+**           counts as two misses, for both.  For information: the hit rate of a
+**           cache that also knows the future order (Belady's, which may also
+**           decline to admit a record).
 ** WRITES    Gets must not write; counted by emb and by the system.
 */
 #include <math.h>
@@ -42,8 +42,8 @@ static double best_static(const struct trace *trace, size_t records) {
   return (double)hits / (double)trace->count;
 }
 
-/* A heap of (place of the next use, key), the farthest first.  What is not up
-** to date any more is thrown away when it comes up. */
+/* A heap of (position of the next use, key), the farthest on top.  Outdated
+** entries are discarded when they reach the top. */
 struct use {
   uint32_t next, key;
 };
@@ -76,8 +76,8 @@ static void heap_pop(struct heap *heap) {
   heap->uses[i] = use;
 }
 
-/* Place of each key's next occurrence.  After its end the trace begins again,
-** so what comes round is counted on from there. */
+/* Position of each key's next occurrence.  The trace repeats after its end, so
+** positions in the next repetition continue from there. */
 static uint32_t *next_uses(const struct trace *trace) {
   uint32_t *next = need(trace->count, sizeof(*next));
   uint32_t *seen = need(trace->highest + 1, sizeof(*seen));
@@ -92,7 +92,7 @@ static uint32_t *next_uses(const struct trace *trace) {
   return next;
 }
 
-/* Second time through the trace; the first fills the cache. */
+/* Hit rate of the second run through the trace; the first fills the cache. */
 static double best_of_all(const struct trace *trace, size_t records) {
   enum { ABSENT = 0 };
   uint32_t *next = next_uses(trace);
@@ -109,7 +109,7 @@ static double best_of_all(const struct trace *trace, size_t records) {
       held += kept[key] == ABSENT;
       kept[key] = use.next + 1;
       heap_push(&heap, use);
-      while (held > records) { /* the newcomer itself may be the one to go */
+      while (held > records) { /* the newcomer itself may be evicted */
         struct use out = heap.uses[0];
         heap_pop(&heap);
         if (kept[out.key] == out.next + 1) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** store.h -- one shape for all stores that are compared: a map from int64 keys
-** to vectors, read and written in batches.
+** store.h -- one interface to all compared stores: a map from int64 keys to
+** vectors, read and written in batches.
 **
 ** A store is opened once per process and used through one session per thread.
-** Every store is asked for the same: a Get leaves the vectors of a batch in
-** the caller's reach, in the order of its keys; a Put has written a batch when
-** it returns, can be read by all threads, and has not necessarily reached the
-** disk (none of them waits for it).
+** All stores do the same work.  A Get puts the vectors of a batch within the
+** caller's reach, in the order of its keys.  When a Put returns, its batch is
+** written and visible to all threads, but not necessarily on disk (no store
+** waits for the disk).
 */
 #ifndef BENCH_STORE_H
 #define BENCH_STORE_H
@@ -16,40 +16,40 @@
 #include <stdint.h>
 
 struct store_options {
-  char directory[400];   /* exists; of this store alone */
+  char directory[400];   /* exists; for this store only */
   const char *extension; /* emb.so */
   size_t dim;
-  size_t keys;           /* how many there will be */
-  uint64_t memory_bytes; /* for everything the store keeps in memory, its index
-                            and the system's page cache among it; 0: no limit,
-                            all fits */
-  uint64_t budget_bytes; /* emb only: its option memory, instead of the above */
-  int cold;              /* emb C only: nothing is read in after an open */
+  size_t keys;           /* final number of keys */
+  uint64_t memory_bytes; /* for everything the store keeps in memory, including
+                            its index and the system's page cache; 0: no limit,
+                            everything fits */
+  uint64_t budget_bytes; /* emb only: option memory, overrides the above */
+  int cold;              /* emb C only: no read-in after an open */
   int bounded;           /* emb C only: reads are bounded by ... */
   uint32_t staleness;
-  int create; /* 0: it is there, filled */
+  int create; /* 0: it exists and is filled */
 };
 
 struct store_kind {
   const char *name;
-  /* What it keeps in memory and when it writes, in a line. */
+  /* One line: what it keeps in memory, and when it writes. */
   const char *about;
   void *(*open)(const struct store_options *options);
   void (*close)(void *store);
   void *(*session_open)(void *store);
   void (*session_close)(void *session);
-  /* Returns the n vectors: `buffer`, or memory of the store that stays until
-  ** the session's next call.  Ends the program if it finds that a key is
-  ** absent.  NULL: a ceiling that delivers nothing. */
+  /* Returns the n vectors: in `buffer`, or in memory of the store that stays
+  ** valid until the session's next call.  Ends the program if a key turns out
+  ** to be absent.  NULL: a ceiling that delivers nothing. */
   const float *(*get)(void *session, const int64_t *keys, size_t n,
                       float *buffer);
   void (*put)(void *session, const int64_t *keys, size_t n,
               const float *vectors);
-  /* Completes its outstanding work; NULL: there is none. */
+  /* Completes outstanding work; NULL: there is none. */
   void (*rest)(void *store);
-  /* A figure about itself, or -1; NULL: none. */
+  /* A statistic of the store, or -1; NULL: it has none. */
   int64_t (*figure)(void *store, const char *name);
-  int torn; /* a Get beside a Put may return a vector mixed of two */
+  int torn; /* a Get during a Put may return a mix of two vectors */
 };
 
 extern const struct store_kind store_ram;         /* a ceiling: no index */

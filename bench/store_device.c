@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_device.c -- what the disk allows, in the shape of stores.
+** store_device.c -- the limits of the disk, as stores.
 **
 ** Reading: each key is one random 4 KiB read with O_DIRECT from the largest
 ** file below the directory's parent's "emb C" (the very pages that emb reads),
-** 128 in flight all the time, also from one batch to the next; registered file
-** and buffers.  Writing: each batch is one sequential write of its bytes with
-** O_DIRECT, 8 in flight, round and round in a file that was written before.
-** Neither delivers anything: ceilings, not stores.
+** with 128 in flight at all times, across batches as well; registered file and
+** buffers.  Writing: each batch is one sequential write of its bytes with
+** O_DIRECT, 8 in flight, cycling through a file written beforehand.  Neither
+** delivers anything: they are ceilings, not stores.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +37,9 @@ struct session {
   int fd;
   unsigned depth, in_flight;
   uint64_t seed, at;
-  size_t piece; /* bytes of a request */
+  size_t piece; /* bytes per request */
   char *buffers;
-  unsigned idle[READS]; /* numbers of buffers that are free */
+  unsigned idle[READS]; /* indexes of free buffers */
 };
 
 static void check(int rc, const char *what) {
@@ -50,7 +50,7 @@ static void check(int rc, const char *what) {
 
 /* ---- files --------------------------------------------------------------- */
 
-static struct device *found; /* nftw has no argument to hand on */
+static struct device *found; /* nftw passes no user argument */
 
 static int larger(const char *name, const struct stat *st, int type,
                   struct FTW *ftw) {
@@ -142,7 +142,7 @@ static void request(struct session *s, int writes) {
   io_uring_sqe_set_data64(sqe, number);
 }
 
-/* Takes what is complete; returns how many. */
+/* Reaps completed requests and returns their number. */
 static unsigned reap(struct session *s) {
   struct io_uring_cqe *cqe;
   unsigned head, n = 0;

@@ -2,9 +2,9 @@
 **
 ** store_emb.c -- emb through its C interface, emb.h.
 **
-** memory_bytes is for everything: what the index takes is taken off the
-** budget.  How much that is is known only when the table is filled, so a
-** filled store is opened twice.
+** memory_bytes covers everything, so the size of the index is subtracted from
+** the budget.  That size is known only once the table is filled; a filled store
+** is therefore opened twice.
 */
 #include <stdlib.h>
 #include <string.h>

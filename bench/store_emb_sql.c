@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_emb_sql.c -- emb through SQL, with prepared statements: Get by
-** emb_get or by the table as a function, Put by emb_put.
+** store_emb_sql.c -- emb through SQL, with prepared statements: Get by emb_get
+** or by the table-valued function, Put by emb_put.
 **
 ** The extension is loaded in the usual way.  Its engine and the one that
-** store_emb.c is linked with are independent of each other; each has a table of
-** its own.  A result stays where SQLite has it until the session's next call,
-** as a program would use it.  The budget is fixed when the table is made: under
-** a memory limit the caller has to know what the index will take.
+** store_emb.c is linked with are independent; each has its own table.  A result
+** stays where SQLite has it until the session's next call, as a program would
+** use it.  The budget is fixed when the table is created: under a memory limit
+** the caller must know the size of the index.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 struct emb_sql {
   char file[512], extension[512];
   size_t dim;
-  sqlite3 *db; /* keeps the table open, and answers for figures */
+  sqlite3 *db; /* keeps the table open, and reads statistics */
 };
 
 struct session {

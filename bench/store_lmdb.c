@@ -2,11 +2,11 @@
 **
 ** store_lmdb.c -- LMDB, integer keys, one transaction per batch.
 **
-** MDB_WRITEMAP | MDB_NOSYNC: its fastest mode.  It has no cache of its own;
-** what it keeps in memory is the system's page cache.  Under a memory limit
-** MDB_NORDAHEAD is set: without it each fault reads 8 MiB on systems that are
-** set up so.  There WRITEMAP is left out, because pages written through the
-** map cannot be evicted before they are on disk.
+** MDB_WRITEMAP | MDB_NOSYNC: its fastest mode.  It has no cache of its own and
+** relies on the system's page cache.  Under a memory limit MDB_NORDAHEAD is
+** set: without it each fault reads 8 MiB on systems configured that way.
+** WRITEMAP is not used there, because pages written through the map cannot be
+** evicted before they are on disk.
 */
 #include <errno.h>
 #include <lmdb.h>
@@ -103,8 +103,8 @@ static void put(void *session, const int64_t *keys, size_t n,
   check(mdb_txn_commit(txn), "commit");
 }
 
-/* What is dirty goes to disk outside the measurement: in LMDB's favour, and so
-** that it does not disturb the next contestant. */
+/* Dirty pages are written outside the measurement: this favours LMDB, and keeps
+** the writes from disturbing the next contestant. */
 static void rest(void *store) {
   check(mdb_env_sync(((struct lmdb *)store)->env, 1), "sync");
 }

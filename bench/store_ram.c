@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_ram.c -- what memory allows: vectors in an array in huge pages, the
-** key is the position.  No index, no locks: a ceiling, not a store.  It is
+** store_ram.c -- the limit of memory: vectors in an array in huge pages, the
+** position is the key.  No index, no locks: a ceiling, not a store.  It is
 ** filled when it is opened.
 **
-** Records are asked for DISTANCE ahead of the copy.  AVX2 moves them: on the
-** machine this was written on neither rep movs nor 64-byte moves was faster.
+** Records are prefetched DISTANCE ahead of the copy.  AVX2 moves them: on the
+** machine this was written on neither rep movs nor 64-byte moves were faster.
 */
 #include <immintrin.h>
 #include <stdlib.h>

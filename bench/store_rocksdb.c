@@ -4,10 +4,10 @@
 ** pinned values, WriteBatch without a write-ahead log, no compression, bloom
 ** filters.
 **
-** When all fits, the block cache holds everything.  Under a memory limit the
-** block cache, which then holds index and filters too, gets 3/4 of it and the
+** If everything fits, the block cache holds it all.  Under a memory limit the
+** block cache, which then also holds index and filters, gets 3/4 of it and the
 ** two memtables 1/8 each, and files are read and written with O_DIRECT, so that
-** the page cache takes nothing.
+** the page cache uses nothing.
 */
 #include <endian.h>
 #include <rocksdb/c.h>
@@ -34,7 +34,7 @@ struct rocks {
 struct session {
   struct rocks *rocks;
   rocksdb_writebatch_t *batch;
-  uint64_t names[PER_CALL]; /* keys, big-endian: in order as bytes */
+  uint64_t names[PER_CALL]; /* keys, big-endian: bytewise order */
   const char *keys[PER_CALL];
   size_t sizes[PER_CALL];
   rocksdb_pinnableslice_t *values[PER_CALL];
@@ -177,7 +177,7 @@ static void put(void *session, const int64_t *keys, size_t n,
   check(error, "write");
 }
 
-/* Memtables go to disk and compactions finish outside the measurement: in
+/* Memtables are flushed and compactions finish outside the measurement, in
 ** RocksDB's favour. */
 static void rest(void *store) {
   struct rocks *rocks = store;

@@ -2,10 +2,10 @@
 **
 ** store_sqlite.c -- a plain SQLite table: key INTEGER PRIMARY KEY, a BLOB.
 **
-** Write-ahead log, synchronous=OFF; one transaction per batch, statements
-** prepared.  When all fits, the file is mapped (faster than the page cache
-** here); under a memory limit it is not, each connection has a cache of 3/8 of
-** the limit, and the system's page cache takes the rest.
+** Write-ahead log, synchronous=OFF; one transaction per batch, prepared
+** statements.  If everything fits, the file is mapped (faster than the page
+** cache here).  Under a memory limit it is not mapped, each connection has a
+** cache of 3/8 of the limit, and the system's page cache uses the rest.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,8 +115,8 @@ static void put(void *session, const int64_t *keys, size_t n,
   sql_do(s->commit);
 }
 
-/* The write-ahead log goes into the file, and the file to disk, outside the
-** measurement: in SQLite's favour. */
+/* The write-ahead log is checkpointed and the file synced outside the
+** measurement, in SQLite's favour. */
 static void rest(void *store) {
   struct table *table = store;
   sql_run(table->db, "PRAGMA wal_checkpoint(PASSIVE)");

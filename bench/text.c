@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** text.c -- what text keys cost: emb_get of a batch by texts against one by
+** text.c -- the cost of text keys: emb_get of a batch by texts against one by
 ** integers, through SQL, all rows in memory.
 **
-** Two tables have the same vectors, one under integers and one under texts of
-** 6 to 12 bytes.  The same keys are asked for: as a BLOB, as a JSON array of
+** Two tables have the same vectors, one under integers and one under texts of 6
+** to 12 bytes.  The same keys are requested as a BLOB, as a JSON array of
 ** integers, and as a JSON array of texts.  The texts' numbers
 **
 **   texts           are all in the connection's cache of the dictionary;
-**   texts, first    are not, when the connection asks for a text: it has just
-**   time            been opened, and asks for all texts of the table, each
-**                   once, in random order and batches of 1,024.  The figure is
-**                   the mean from the first batch to the last, with what it
-**                   reads ahead;
-**   texts, first    are not, and none is read ahead (ext/dict/ahead.c): each
-**   batch           call is the first one since the cache was emptied, by
-**                   counting a removal that was none (ext/dict/dict.h), outside
-**                   of the time.
+**   texts, first    are not yet cached: the connection has just been opened,
+**   time            and requests all texts of the table, each once, in random
+**                   order and batches of 1,024.  The figure is the mean from
+**                   the first batch to the last, including the read-ahead;
+**   texts, first    are not cached, and none is read ahead (ext/dict/ahead.c):
+**   batch           each call is the first since the cache was emptied, outside
+**                   the measured time, by counting a removal that did not
+**                   happen (ext/dict/dict.h).
 **
-** All of the dictionary is in SQLite's page cache: a connection that has just
-** been opened reads the dictionary by SQL before, outside of the time.
+** The whole dictionary is in SQLite's page cache: a newly opened connection
+** first reads the dictionary by SQL, outside the measured time.
 */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ struct lists {
   sqlite3_stmt *get[KINDS], *forget;
   const int64_t *keys; /* LISTS batches */
   char *json[KINDS][LISTS];
-  int64_t *order; /* all keys, at random */
+  int64_t *order; /* all keys, in random order */
   size_t count;
   double seconds;
   struct figure *figure;
@@ -145,7 +144,7 @@ static double measure(struct lists *l, enum kind kind) {
   double sum = 0;
   size_t done = 0;
   for (size_t list = 0; list < LISTS; list++) {
-    get(l, kind, list, list % 8 == 0); /* what is cached is so now */
+    get(l, kind, list, list % 8 == 0); /* fills the caches */
   }
   while (sum < l->seconds) {
     if (kind == FIRST_BATCH) {
@@ -159,7 +158,7 @@ static double measure(struct lists *l, enum kind kind) {
   return (double)(done * BATCH) / sum;
 }
 
-/* Keys per second, of connections that have just been opened. */
+/* Keys per second of newly opened connections. */
 static double measure_first_time(struct lists *l) {
   char *json = need(BATCH, 36);
   double sum = 0;
@@ -171,7 +170,7 @@ static double measure_first_time(struct lists *l) {
     sql_number(db, "SELECT sum(length(key)) FROM words_keys NOT INDEXED");
     sqlite3_stmt *s = sql_prepare(db, "SELECT emb_get('words', ?1)");
     sqlite3_bind_text(s, 1, "[]", -1, SQLITE_STATIC);
-    sql_do(s); /* the table is open */
+    sql_do(s); /* opens the table */
     for (size_t at = 0; at < l->count; at += BATCH) {
       texts_of(l->order + at, json);
       sqlite3_bind_text(s, 1, json, -1, SQLITE_STATIC);

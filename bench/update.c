@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** update.c -- what an optimizer in the store costs: a batch of gradients
-** applied where the vectors are, against a batch of vectors put, everything in
-** memory and changed in place.
+** update.c -- the cost of an optimizer in the store: a batch of gradients
+** applied in place, against a batch of vectors put, everything in memory and
+** changed in place.
 **
 ** The Put has two forms: into a table without an optimizer, whose records are
-** half as long, and into the same table as the gradients go to, where the state
-** stays as it is.  What a program does without an optimizer in the store is the
-** third: Get, one step of SGD in the program, Put.
+** half as long, and into the table that receives the gradients, where the state
+** stays unchanged.  The third series is a program without an optimizer in the
+** store: Get, one step of SGD in the program, Put.
 **
-** The stores take turns within a round.  Each turn begins with a pass over all
-** keys that is not measured: after a pause there was a checkpoint, and the
+** The stores take turns within a round.  Each turn begins with an unmeasured
+** pass over all keys: a pause is followed by a checkpoint, after which the
 ** first write of a key copies its record.
 */
 #include <math.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** warm.c -- how long a table that was just opened is slow: from its opening to
-** nine tenths of the speed that it has when all is in memory that will be.
+** warm.c -- how long a newly opened table is slow: from the open to nine tenths
+** of the speed it reaches when everything that will be in memory is there.
 **
 ** Two tables: one that fits into memory, uniform keys; and one eight times as
 ** large, Zipf-distributed keys, under a memory limit.  Batches of 1,024 Gets,
 ** one thread.
 **
-** LIVES     Each measurement is a process of its own.  The first one of a store
-**           reads all keys twice, if they fit, works for some time, says how
-**           fast it was at the end, and closes the store.  Then its files are
-**           taken out of the page cache (synced, and DONTNEED), and the next
-**           one opens it: what counts is the time from before the opening to
-**           the end of the first twentieth of a second that is as fast as that.
-** LATENCY   p50 and p99 are those of the batches until then.
+** LIVES     Each measurement is a separate process.  The first one of a store
+**           reads all keys twice if they fit, works for some time, reports its
+**           speed at the end, and closes the store.  Then its files are dropped
+**           from the page cache (synced, and DONTNEED), and the next process
+**           opens it.  The result is the time from before the open to the end
+**           of the first twentieth of a second that reaches that speed.
+** LATENCY   p50 and p99 of the batches up to then.
 ** COLD      emb twice: as it is, and with EMB_OPEN_COLD, where only the Gets
-**           themselves bring records into memory, up to the same speed.
+**           themselves bring records into memory; both up to the same speed.
 */
 #include <errno.h>
 #include <math.h>
@@ -40,14 +40,14 @@ struct life {
   struct store_options store;
   uint64_t limit_bytes;
   const struct trace *trace;
-  const struct trace *all; /* each key once, where all fits; or NULL */
-  double seconds;          /* at most */
-  double speed;            /* keys a second that end it; 0: none */
+  const struct trace *all; /* each key once, if everything fits; or NULL */
+  double seconds;          /* time limit */
+  double speed;            /* keys per second that end it; 0: none */
 };
 
 struct outcome {
   double speed;   /* of the last quarter of its time */
-  double reached; /* seconds; 0: it never was so fast */
+  double reached; /* seconds; 0: never reached */
   double p50_us, p99_us;
 };
 
@@ -56,7 +56,7 @@ static int smaller_first(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Twice: all is in memory then. */
+/* Reads all keys twice, so that everything is in memory. */
 static void read_all(const struct life *life, void *session, float *buffer) {
   for (size_t i = 0; i < 2 * life->all->count; i += BATCH) {
     life->kind->get(session, life->all->keys + i % life->all->count, BATCH,
@@ -113,7 +113,7 @@ static struct outcome live(const struct life *life) {
   return outcome;
 }
 
-/* A process of its own, with the files not in the page cache. */
+/* Runs a separate process, with the files not in the page cache. */
 static struct outcome run_life(const struct life *life) {
   int ends[2];
   struct outcome outcome = {0};
@@ -205,7 +205,7 @@ static void table(const struct options *options, struct figure *figure,
   snprintf(title, sizeof(title), "%s: from open to 0.9 of that", what);
   struct group *times = figure_group(figure, title, "s", NAN);
   uint64_t budget = 0;
-  double speed = 0; /* of the store that was loaded last */
+  double speed = 0; /* of the store loaded last */
   for (int i = 0; i < 4; i++) {
     struct player player = {.kind = *kinds[i]};
     struct store_options *store = &player.life.store;
@@ -232,7 +232,7 @@ static void table(const struct options *options, struct figure *figure,
     player.life.limit_bytes =
         limit_possible() ? player.life.limit_bytes : UINT64_C(0);
     if (i == 1 && speed <= 0) {
-      continue; /* left out by --only, and so there are no files */
+      continue; /* left out by --only, so there are no files */
     }
     play(&player, options, names[i], i != 1, figure, speeds, times, &speed);
     budget = store->budget_bytes;

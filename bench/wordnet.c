@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** wordnet.c -- what a staleness bound is worth to a model: the trainer of the
+** wordnet.c -- the value of a staleness bound to a model: the trainer of the
 ** demo (sql/examples/wordnet/train.c) at several bounds, the same epochs at
 ** each, with many workers, so that many batches are between their Get and their
-** Put. Triples per second, and the quality of what was learnt.
+** Put.  Triples per second, and the quality of the trained model.
 **
-** Workers' batches are small and follow each other closely in the graph, so
-** they share many synsets.  A worker that has read a row before another's Put
-** overwrites that Put: the update is lost, and the bound limits how many.
+** The workers' batches are small and close to each other in the graph, so they
+** share many synsets.  A worker that has read a row before another's Put
+** overwrites that Put: the update is lost, and the bound limits how many are.
 **
-** A round is an epoch here: a bound is trained at once from its first epoch to
-** its last, and then tested.  The bounds follow each other.
+** A round is an epoch here: each bound is trained from its first epoch to its
+** last in one run, and then tested, one bound after the other.
 */
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@
 
 enum { BOUNDS = 5, WORKERS = 96, TRIPLES = 512, EPOCHS = 5, EPOCHS_QUICK = 1 };
 static const char *const bounds[BOUNDS] = {"0", "4", "16", "80", "none"};
-/* The recommended bound is the largest that loses no more than this, in
-** points of Hits@10. */
+/* The recommended bound is the largest that costs no more than this, in points
+** of Hits@10. */
 static const double TOLERATED = 0.5;
 
 struct trained {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** worker.c -- processes that do what they are told; see worker.h.
+** worker.c -- worker processes that execute orders; see worker.h.
 */
 #include "worker.h"
 
@@ -20,7 +20,7 @@ enum { WORKERS_MAX = 64 };
 
 static struct worker *workers[WORKERS_MAX]; /* NULL: free */
 static char cleaned[512];
-static pid_t home; /* the process that has the workers */
+static pid_t home; /* the process that owns the workers */
 
 /* ---- the list ------------------------------------------------------------ */
 
@@ -78,7 +78,8 @@ static _Noreturn void be(struct ends *ends, pid_t parent,
   if (getppid() != parent) {
     _exit(1);
   }
-  /* The others would not see the end of their orders. */
+  /* Close the other workers' pipes, or they would not see the end of their
+  ** orders. */
   for (int i = 0; i < WORKERS_MAX; i++) {
     if (workers[i]) {
       close(workers[i]->orders);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Multiplications between two looks at the clock: less than a millisecond. */
+/* Multiplications between two polls: less than a millisecond. */
 #define LOOK_WORK (1u << 20)
 
 /* ---- checks -------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static int check_query(const struct ask *ask, size_t i) {
                              i);
 }
 
-/* Checks all, and copies the queries to where they are aligned. */
+/* Checks all arguments and copies the queries to aligned memory. */
 int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
                size_t k, const emb_nearest_how *how) {
   const struct schema *schema = &s->core->schema;

@@ -56,7 +56,7 @@ void best__empty(struct best *best, double most) {
   memset(best->counts, 0, best->n * sizeof *best->counts);
 }
 
-/* Is a behind b? */
+/* Is a farther than b? */
 static int is_farther(const struct best_row *a, const struct best_row *b) {
   return a->distance > b->distance ||
          (a->distance == b->distance && a->key > b->key);
@@ -86,7 +86,7 @@ static void best_heap_set(const struct best_heap *heap, size_t at,
   }
 }
 
-/* A row rises from the place `at`, which is free. */
+/* Moves a row up from place `at`, which is free. */
 static void sift_up(const struct best_heap *heap, size_t at,
                     const struct best_row *row, uint32_t slot) {
   size_t parent;
@@ -97,7 +97,7 @@ static void sift_up(const struct best_heap *heap, size_t at,
   best_heap_set(heap, at, row, slot);
 }
 
-/* A row sinks from the top, which is free, of n. */
+/* Moves a row down from the top, which is free, in a heap of n. */
 static void sift_down(const struct best_heap *heap, size_t n,
                       const struct best_row *row, uint32_t slot) {
   const struct best_row *rows = heap->rows;
@@ -155,7 +155,7 @@ int best__has(const struct best *best, size_t query, int64_t key) {
   return 0;
 }
 
-/* For each of many queries: looks now and then for an interrupt. */
+/* Called per query: polls for an interrupt from time to time. */
 static int best_look(emb_session *s, size_t *rows, size_t more) {
   *rows += more + 1;
   if (*rows < LOOK_ROWS) {
@@ -198,7 +198,7 @@ int best__merge(struct best *to, struct best *from, emb_session *s) {
   return rc;
 }
 
-/* The farthest goes behind the others, until none is left. */
+/* Heap sort: repeatedly moves the farthest row to the end. */
 static void best_heap_sort(const struct best_heap *heap, size_t n) {
   while (n > 1) {
     const struct best_row row = heap->rows[--n];

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** best.h -- the k nearest rows of each of several queries, while they are
-** being found.
+** best.h -- the k nearest rows of each of several queries, during a search.
 **
-** A heap for each query, the farthest of the k on top; at the end sorted, the
-** nearest first, and of the same distance the lower key first.
+** One heap per query, the farthest of the k on top.  At the end it is sorted:
+** nearest first and, for equal distances, lower key first.
 **
-** RECORDS   If they are wanted, a row that is taken gets a slot, the one of the
-**           row that it displaces, and its taker copies there the very record
-**           whose distance it is.  Only slot numbers move in a heap.
+** RECORDS   If records are wanted, a row that is taken gets a slot, reused from
+**           the row it displaces, and the caller copies into it the very record
+**           whose distance was computed.  Only slot numbers move in a heap.
 **
-** INVARIANT B1  A key is in a heap once.  The caller offers a key twice only
-**               after best__has has said that it is not there.
-** THREADS   None: each thread has its own, and best__merge joins them.
+** INVARIANT B1  A key is in a heap at most once.  The caller offers a key a
+**               second time only after best__has has returned 0.
+** THREADS   None: each thread has its own heaps, and best__merge joins them.
 */
 #ifndef EMB_NEAREST_BEST_H
 #define EMB_NEAREST_BEST_H
@@ -26,12 +25,12 @@ struct best_row {
   int64_t key;
 };
 
-/* What is wanted. */
+/* What a search wants. */
 struct best_form {
   size_t n, k;
-  double most;  /* nothing beyond is taken */
+  double most;  /* farther rows are not taken */
   uint32_t dim; /* elements of a whole row; 0: vectors are not kept */
-  int versions; /* are they kept? */
+  int versions; /* are versions kept? */
 };
 
 struct best {
@@ -41,22 +40,22 @@ struct best {
   size_t *counts;
   double most;
   uint32_t dim;
-  /* NULL where no records are wanted, and each where it is not. */
-  uint32_t *slots; /* of rows[i], and what is there: */
+  /* Each is NULL if not wanted, and all are if no records are wanted. */
+  uint32_t *slots; /* of rows[i], and the contents of the slots: */
   float *vectors;
   uint64_t *versions;
 };
 
-/* Of best__offer: not taken, or no records are wanted. */
+/* Returned by best__offer: not taken, or no records are wanted. */
 #define BEST_NO_SLOT UINT32_MAX
 
-/* EMB_NOMEM, and nothing is there. */
+/* On EMB_NOMEM nothing is left allocated. */
 int best__init(struct best *best, struct env *env,
                const struct best_form *form);
 void best__free(struct best *best);
 
-/* What is farther than this is not taken.  What is exactly as far may be, for
-** its key. */
+/* A row farther than this is not taken.  A row at exactly this distance may be,
+** depending on its key. */
 static inline double best_limit(const struct best *best, size_t query) {
   return best->counts[query] < best->k ? best->most
                                        : best->rows[query * best->k].distance;
@@ -70,24 +69,26 @@ static inline int best_takes(const struct best *best, size_t query, int64_t key,
              : distance < farthest->distance ||
                    (distance == farthest->distance && key < farthest->key);
 }
-/* As it was at first, but for what is taken at most. */
+/* Empties the heaps and sets a new maximum distance. */
 void best__empty(struct best *best, double most);
-/* Takes a row if it is one of the k nearest so far.  Its slot is to be filled
-** before anything else is done. */
+/* Takes a row if it is one of the k nearest so far.  Its slot must be filled
+** before any other call. */
 uint32_t best__offer(struct best *best, size_t query, int64_t key,
                      double distance);
-/* Fills a slot, unless it is none; row: all elements, if vectors are kept. */
+/* Fills a slot, unless it is BEST_NO_SLOT. row: all elements, if vectors are
+** kept. */
 void best__keep(struct best *best, uint32_t slot, const float *row,
                 uint64_t version);
-/* The room of a slot's row, or NULL: vectors are not kept. */
+/* The vector of a slot, or NULL if vectors are not kept. */
 static inline float *best_room(const struct best *best, uint32_t slot) {
   return best->vectors ? best->vectors + (size_t)slot * best->dim : NULL;
 }
 int best__has(const struct best *best, size_t query, int64_t key);
-/* All of `from`, which means nothing then, to `to`, of the same form; no key is
-** in both.  EMB_INTERRUPT, as below. */
+/* Moves all rows of `from` to `to`, which has the same form; `from` is
+** undefined afterwards.  No key may be in both.  EMB_INTERRUPT as in
+** best__deliver. */
 int best__merge(struct best *to, struct best *from, emb_session *s);
-/* Sorts, and writes what emb_nearest returns. */
+/* Sorts the heaps and writes the results of emb_nearest.  EMB_INTERRUPT. */
 int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s);
 
 #endif

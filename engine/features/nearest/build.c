@@ -3,18 +3,18 @@
 ** build.c -- builds an index of nearest neighbours and puts rows into their
 ** lists; see index.h.
 **
-** 1  sampling   keys of some partitions of the store's index, which are chosen
-**               by hash; their rows
-** 2  training   centres of each index (ivf/centres.h)
-** 3  filling    a scan of the table in storage order.  Rows that change after
-**               the scan has passed them are recent or dirty, like those of a
+** 1  sampling   keys from some partitions of the store's key index, which is
+**               partitioned by hash, and their rows
+** 2  training   the centres of each index (ivf/centres.h)
+** 3  filling    a scan of the table in storage order.  Rows changed after the
+**               scan has passed them become recent or dirty, as with a
 **               complete index
 **
-** In pieces of some hundred rows, between which other background work is done
-** and sessions go on.
+** Work is done in pieces of a few hundred rows, so that other background work
+** and sessions can proceed in between.
 **
-** Numbers that decided, for 1 million rows of 64 elements, clustered, one
-** thread: see README.md.
+** README.md has the measurements behind these choices (1 million clustered rows
+** of 64 elements, one thread).
 */
 #include "index.h"
 
@@ -25,15 +25,14 @@
 #include "engine/emb.h"
 #include "engine/table/rows/get.h"
 
-/* Rows of the sample for each list; more than twice as many change the recall
-** by less than a thousandth. */
+/* Sample rows per list.  Going beyond twice this number changes recall by less
+** than a thousandth. */
 #define SAMPLE_OF_LIST 48
 
 /* ---- sets ---------------------------------------------------------------- */
 
-/* As many lists as the square root of the rows, which balances the time for the
-** centres and that for the entries; and no more than leaves most blocks full
-** (rows / 32). */
+/* The square root of the number of rows balances the time spent on centres and
+** on entries.  At most rows / 32, so that most blocks are full. */
 static uint32_t default_lists(uint64_t rows) {
   double lists = sqrt((double)rows);
   lists = lists < (double)rows / 32 ? lists : (double)rows / 32;
@@ -121,8 +120,9 @@ int build__has(const struct nearest_index *x, struct index_set *set,
   return has;
 }
 
-/* One vector of each of these rows, one behind the other; those of length 0 too
-** under cosine, which are candidates that come to nothing: they may change. */
+/* Copies one vector of each row, back to back.  Vectors of length 0 are
+** included under cosine too: as candidates they yield nothing, but they may
+** change. */
 static void take_vector(struct nearest_index *x, const struct ivf *ivf,
                         uint32_t segment, const float *rows, size_t n,
                         float *to) {
@@ -135,7 +135,7 @@ static void take_vector(struct nearest_index *x, const struct ivf *ivf,
   }
 }
 
-/* Rows of the table go into all indexes of a set. */
+/* Puts rows of the table into all indexes of a set. */
 static int set_rows(struct nearest_index *x, struct index_set *set,
                     const int64_t *keys, const float *rows, size_t n) {
   int rc = EMB_OK;
@@ -148,7 +148,8 @@ static int set_rows(struct nearest_index *x, struct index_set *set,
   return rc ? err_set(&x->s->err, rc, "out of memory") : EMB_OK;
 }
 
-/* For both sets: n rows that were read after `before` was. */
+/* Puts n rows, which were read after `before`, into both sets.  A key removed
+** since then becomes recent again. */
 static int set_and_check(struct nearest_index *x, const int64_t *keys,
                          const float *rows, size_t n, const uint32_t *before) {
   int rc = EMB_OK;
@@ -171,8 +172,8 @@ static void note_removals(struct nearest_index *x, const int64_t *keys,
   }
 }
 
-/* Rows into x->rows, as they are: of a process that only reads they stay those
-** of the checkpoint that is loaded. */
+/* Reads the current rows into x->rows.  In a read-only process these are always
+** the rows of the loaded checkpoint. */
 static int index_read_rows(struct nearest_index *x, const int64_t *keys,
                            size_t n) {
   return get_peek(x->s, keys, n,
@@ -184,7 +185,7 @@ int build__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   int64_t there[IVF_ROWS];
   size_t m = 0;
   if (!index_set_at(x, SET_USED) && !index_set_at(x, SET_MADE)) {
-    return EMB_OK; /* the scan that is to come finds them */
+    return EMB_OK; /* the coming scan finds them */
   }
   save__note(x, keys, n);
   note_removals(x, keys, n, before);
@@ -261,7 +262,7 @@ int build__begin(struct nearest_index *x) {
   return EMB_OK;
 }
 
-/* Some rows of the sample; those that are gone are left out. */
+/* Reads some sample rows; rows removed since are left out. */
 static int sample_piece(struct nearest_index *x) {
   struct building *m = &x->making;
   const struct schema *schema = &x->store->core.schema;
@@ -285,7 +286,7 @@ static int sample_piece(struct nearest_index *x) {
 
 /* ---- training, filling --------------------------------------------------- */
 
-/* The next index that is to be trained; 0: all are. */
+/* Advances to the next index to train.  0: all are trained. */
 static int next_segment(struct nearest_index *x) {
   struct building *m = &x->making;
   while (m->segment < x->store->core.schema.count &&
@@ -319,8 +320,8 @@ static int train_piece(struct nearest_index *x) {
   return EMB_OK;
 }
 
-/* Observers remove from the set before the scan begins, so that a row which it
-** has seen does not stay when it is deleted. */
+/* Publishes the set to observers before the scan begins, so that deleting a row
+** the scan has already seen also removes it from the set. */
 static int fill_begin(struct nearest_index *x) {
   struct building *m = &x->making;
   atomic_store(&x->sets[SET_MADE], m->set);
@@ -338,9 +339,9 @@ static int compare_pairs(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Rows by their keys, in the order of storage within a part of the store's
-** index.  A scan would keep a process that reads from seeing a newer checkpoint
-** as long as it is open. */
+/* Reads rows by key, in storage order within each partition of the store's
+** index.  A scan would prevent a read-only process from seeing a newer
+** checkpoint for as long as the scan is open. */
 static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
   struct building *m = &x->making;
   struct core *core = &x->store->core;
@@ -360,7 +361,7 @@ static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
   return rc || !*n ? rc : index_read_rows(x, keys, *n);
 }
 
-/* Some rows that the lists do not have; *done: those were all. */
+/* Reads some rows that are not in the lists yet.  *done: there are no more. */
 static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
                      int *done) {
   struct building *m = &x->making;
@@ -371,7 +372,7 @@ static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
                    : next_by_key(x, keys, n);
   *done = !rc && *n == 0;
   for (size_t i = 0; !rc && i < *n; i++) {
-    /* One that was recent is newer in its list than here. */
+    /* A row that was recent is newer in its list than here. */
     if ((m->scan || x->found[i]) && !set_has(x, m->set, keys[i])) {
       memmove(x->rows + kept * dim, x->rows + i * dim, dim * sizeof(float));
       keys[kept++] = keys[i];
@@ -381,8 +382,8 @@ static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
   return rc;
 }
 
-/* A row may be removed, and be read before that: which rows come is known only
-** afterwards, so the removals of all keys are. */
+/* A row may be read and then removed.  Which rows a piece reads is known only
+** afterwards, so the removal counts of all keys are saved before it. */
 static int fill_piece(struct nearest_index *x, int *done) {
   struct building *m = &x->making;
   int64_t keys[IVF_ROWS];

@@ -6,7 +6,7 @@
 
 #include "engine/emb.h"
 
-/* Queries for which it is worth to start a thread. */
+/* Queries that justify another thread. */
 #define QUERIES_PER_THREAD 8
 #define FINDERS_MAX 64
 
@@ -17,12 +17,13 @@ struct finding {
   size_t n;
   uint32_t most;
   int few;
-  /* The next query; taken by all threads, relaxed. */
+  /* The next query to take, by any thread; relaxed. */
   _Atomic size_t next;
   _Atomic int rc; /* EMB_NOMEM, EMB_INTERRUPT; relaxed */
 };
 
-/* A thread of it; the first is the caller's, and looks for an interrupt. */
+/* One thread of a search.  The first is the caller's and polls for an
+** interrupt. */
 struct finder {
   struct finding *f;
   int is_caller;
@@ -31,8 +32,8 @@ struct finder {
 
 static int is_admitted(void *arg, int64_t key) { return ask__admits(arg, key); }
 
-/* The filter first, of all keys of a block: what it lets in is asked for the
-** rest. */
+/* Tests all keys of a block against the filter first; only keys that it admits
+** are tested against the other conditions. */
 static uint32_t are_admitted(void *arg, const int64_t *keys, uint32_t live) {
   const struct ask *ask = arg;
   const struct emb_filter *filter = ask->how.filter;
@@ -67,7 +68,7 @@ static int keep_found(struct env *env, const struct ivf_search *search,
   return 1;
 }
 
-/* The next query, *i; 0: none, or none any more. */
+/* Takes the next query, *i.  0: there is none left, or the search failed. */
 static int find_next(struct finder *finder, size_t *i) {
   struct finding *f = finder->f;
   if (finder->is_caller && session_poll(f->ask->s)) {
@@ -115,7 +116,7 @@ static size_t count_finders(const struct ask *ask, size_t n) {
   return core->step_mode || !most ? 1 : most;
 }
 
-/* Threads that cannot be had are done without. */
+/* If a thread cannot be started, the search runs with fewer. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
                      struct candidates *all, size_t n, uint32_t most, int few) {
   struct env *env = ask->s->core->env;

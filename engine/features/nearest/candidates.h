@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** candidates.h -- what an index gives for several queries: keys, whose rows are
-** still to be compared.
+** candidates.h -- candidates from an index for several queries: keys whose rows
+** must still be compared.
 **
-** THREADS  Where there are many queries, several, each with memory of its own;
-**          only the caller's touches the session, to look for an interrupt.
+** THREADS  Several if there are many queries, each with its own memory.  Only
+**          the caller's touches the session, to poll for an interrupt.
 */
 #ifndef EMB_NEAREST_CANDIDATES_H
 #define EMB_NEAREST_CANDIDATES_H
@@ -14,16 +14,16 @@
 
 struct candidates { /* of a query */
   size_t query;
-  uint32_t probes; /* lists to look into */
-  int64_t *keys;   /* of env->resize */
+  uint32_t probes; /* lists to probe */
+  int64_t *keys;   /* from env->resize */
   size_t n, room;
-  size_t fit; /* indexed.c's: of their rows */
-  /* With a condition: keys that were asked for it, and those it let in. */
+  size_t fit; /* rows of them that fit; kept by indexed.c */
+  /* With a condition: keys tested against it, and keys it admitted. */
   uint32_t sampled, admitted;
 };
 
-/* Of each of n queries, at most about so many.  few: there is a filter, which
-** admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
+/* Finds candidates for each of n queries, at most about `most` per query.  few:
+** there is a filter that admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
                      struct candidates *all, size_t n, uint32_t most, int few);
 

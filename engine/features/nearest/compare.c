@@ -3,10 +3,11 @@
 ** compare.c -- which rows may be among the nearest, in float32, and which are,
 ** in double.
 **
-** A row is computed again in double, and its key looked up, only if the float32
-** result leaves open whether it is near enough.  Most rows are farther than the
-** k nearest so far, so that this is rare: about k ln(n/k) of n rows in random
-** order.  Whether a record is its key's latest is not looked at before, either.
+** A row's distance is recomputed in double, and its key looked up, only if the
+** float32 result leaves open whether the row is near enough.  Most rows are
+** farther than the k nearest so far, so this is rare: about k ln(n/k) of n rows
+** in random order.  Whether a record is the latest of its key is not checked
+** earlier either.
 **
 ** LIMITS    L is the distance of the k-th nearest so far, e is distance_error,
 **           q a query and r a row.  A row is left out if
@@ -17,14 +18,15 @@
 **    dot               q.r < -L - |L| d - e q.q - tiny  - e r.r
 **    cosine            q.r / |r| < (1 - L - 4e) |q| - tiny
 **
-**           where what depends on the row only stands behind.  distance_error
-**           bounds the error of q.r by e |q| |r|, which is at most
-**           e (q.q + r.r) / 2, and that of r.r by e r.r; the rest of each
-**           margin is for the rounding of the comparison itself (d is 1e-6),
-**           and `tiny` for products that are too small for float32.  What is
-**           too large for it, or no number, leaves nothing out.
-** WRITERS   A row in memory may be written to meanwhile: if its stamp is not
-**           the same before and after, it is read again as it should be.
+**           with the terms that depend on the row alone at the end.
+**           distance_error bounds the error of q.r by e |q| |r|, which is at
+**           most e (q.q + r.r) / 2, and the error of r.r by e r.r.  The rest
+**           of each margin covers the rounding of the comparison itself (d is
+**           1e-6), and `tiny` products too small for float32.  Values too
+**           large for float32, and NaN, never leave a row out.
+** WRITERS   A row in memory may be written to during the comparison.  If its
+**           stamp differs before and after, the row is read again with
+**           rec_read.
 */
 #include <float.h>
 #include <math.h>
@@ -32,21 +34,21 @@
 
 #include "exact.h"
 
-/* More queries than these are compared in blocks: for fewer, the copy of each
-** row costs more than it saves. */
+/* More queries than this are compared in blocks: for fewer, copying each row
+** costs more than it saves. */
 #define FEW_QUERIES 3
-/* Queries that a block is compared with at a time: what comes out of it stays
-** in the second-level cache. */
+/* Queries compared with a block at a time, so that the results stay in the
+** second-level cache. */
 #define WIDTH_MAX 256
 #define COMPARE_ROWS_MAX 192
 #define COMPARE_BYTES (96 * 1024)
 #define SLACK 1e-6
-/* Rows of so many bytes are compared at a time, and the next ones are asked for
-** before that.  A pass over 1 M rows of 64 floats took 16.4 ms without, 14 ms
-** into the second-level cache, and 9.3 ms into the first, where a bare read of
-** the vectors took 7.1.  Of 400,000 rows of 256: 20.2 ms where only the first
-** 8 KiB of each page were asked for, 13.3 ms so; 16.1 with 16 KiB, 12.9 with 4
-** KiB, but of 64 floats 8.6 with 8 KiB and 9.9 with 4. */
+/* Bytes of rows compared at a time; the next ones are prefetched first.  A pass
+** over 1 M rows of 64 floats took 16.4 ms without prefetching, 14 ms with
+** prefetching into the second-level cache, and 9.3 ms into the first; a bare
+** read of the vectors took 7.1.  For 400,000 rows of 256 floats: 20.2 ms with
+** only the first 8 KiB of each page prefetched, 13.3 ms as here; 16.1 with 16
+** KiB, 12.9 with 4 KiB.  But for 64 floats: 8.6 with 8 KiB and 9.9 with 4. */
 #define AHEAD_BYTES 8192
 
 static int is_l2(const struct compare *c) {
@@ -61,7 +63,7 @@ static float float_below(double x) {
                                              : nextafterf((float)x, -INFINITY);
 }
 
-/* The query's limit has changed. */
+/* Recomputes least[query] after the query's limit has changed. */
 static void compare_limit(struct compare *c, size_t query) {
   const struct ask *ask = c->ask;
   double e = distance_error(ask->segment->dim);
@@ -84,8 +86,8 @@ static void compare_limit(struct compare *c, size_t query) {
   }
 }
 
-/* What the row adds to the right side, and what its product is multiplied by;
-** `square` is its r.r.  0: nothing may be left out by it. */
+/* The row's term on the right-hand side, and the factor for its product;
+** `square` is its r.r.  0: the row must not be left out. */
 static int row_terms(const struct compare *c, float square, float *factor,
                      float *add) {
   float e = c->error;
@@ -107,7 +109,7 @@ static int row_terms(const struct compare *c, float square, float *factor,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* Takes the row whose record is at this place of c->values, if it is near. */
+/* Offers the row whose record is at index `at` of c->values. */
 static void compare_take(struct compare *c, size_t query, int64_t key,
                          double distance, uint32_t at) {
   struct best *best = &c->best;
@@ -127,13 +129,14 @@ static void compare_take(struct compare *c, size_t query, int64_t key,
   }
 }
 
-/* Is the record at this address the key's, and may it be an answer? */
+/* Is the record at this address the current one of the key, and may it be an
+** answer? */
 static int is_candidate(const struct compare *c, int64_t key,
                         uint64_t address) {
   return ask__admits(c->ask, key) && scan_sees_record(c->ask->s, key, address);
 }
 
-/* The stored segment as float32. */
+/* Decodes the stored segment to float32. */
 static void compare_decode(const struct compare *c, float *to,
                            const char *value) {
   const struct segment *segment = c->ask->segment;
@@ -145,7 +148,8 @@ static void compare_decode(const struct compare *c, float *to,
   }
 }
 
-/* The record as a row of the block, if it is still this key's. */
+/* Copies the record to the end of the block.  0: it no longer holds this
+** key. */
 static int take_record(struct compare *c, const struct rec *rec, int64_t key,
                        int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
@@ -165,7 +169,7 @@ static int take_record(struct compare *c, const struct rec *rec, int64_t key,
 
 /* ---- few queries --------------------------------------------------------- */
 
-/* ThreadSanitizer wants each read beside a writer to be atomic: a copy. */
+/* ThreadSanitizer requires atomic reads beside a writer, so it gets a copy. */
 static const char *rows_to_read(struct compare *c,
                                 const struct page_rows *rows) {
 #if FENCE_TSAN
@@ -177,7 +181,7 @@ static const char *rows_to_read(struct compare *c,
 #endif
 }
 
-/* A record of a page may be near the query. */
+/* Compares a record that may be near the query in double. */
 static void compare_again(struct compare *c, size_t query,
                           const struct rec *rec, uint64_t address,
                           int from_disk) {
@@ -189,7 +193,7 @@ static void compare_again(struct compare *c, size_t query,
   }
 }
 
-/* Does the result leave nothing open? */
+/* Does the float32 result rule the row out? */
 static int is_left_out(const struct compare *c, size_t query, uint32_t i) {
   float factor, add, least = c->least[query];
   return is_l2(c) ? c->results[i] > least
@@ -197,7 +201,7 @@ static int is_left_out(const struct compare *c, size_t query, uint32_t i) {
                         c->results[i] * factor < least + add;
 }
 
-/* How many of the rows may be near, without a branch for each. */
+/* Counts the rows that may be near, without a branch per row. */
 static uint32_t count_near(const struct compare *c, size_t query,
                            uint32_t rows) {
   const float *results = c->results, *squares = c->squares;
@@ -222,7 +226,7 @@ static uint32_t count_near(const struct compare *c, size_t query,
   return near;
 }
 
-/* The stamps of a page's rows as they are now; 1: one of them is busy. */
+/* Copies the current stamps of a page's rows.  Nonzero: a row is busy. */
 static uint64_t read_stamps(uint64_t *to, const char *at, uint32_t stride,
                             uint32_t rows) {
   uint64_t any = 0;
@@ -234,7 +238,7 @@ static uint64_t read_stamps(uint64_t *to, const char *at, uint32_t stride,
   return any & REC_BUSY;
 }
 
-/* Has one of them changed since? */
+/* Has any stamp changed since? */
 static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
                           uint32_t rows) {
   uint64_t any = 0;
@@ -246,8 +250,8 @@ static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
   return any != 0;
 }
 
-/* The rows one by one, of a page in which some may be near.  is_torn: some was
-** being written to. */
+/* Checks the rows one by one, in a page where some may be near.  is_torn: a
+** writer was changing one of them. */
 static void compare_rows(struct compare *c, size_t query,
                          const struct page_rows *rows, int is_torn) {
   const struct layout *l = &c->core->layout;
@@ -256,7 +260,7 @@ static void compare_rows(struct compare *c, size_t query,
     const struct rec *rec = (const struct rec *)(const void *)at;
     uint64_t stamp = c->stamps[i];
     if (rec_version(stamp) == 0) {
-      continue; /* was never used */
+      continue; /* never used */
     }
     int is_open =
         is_torn &&
@@ -324,10 +328,10 @@ static void compare_in_place(struct compare *c, const struct page_rows *rows) {
 
 /* ---- several queries ----------------------------------------------------- */
 
-/* Of a row of the block; 0: not looked up yet. */
+/* State of a row of the block; 0: not looked up yet. */
 enum { LIVE_YES = 1, LIVE_NO };
 
-/* May the row be an answer, to whichever query? */
+/* May the row be an answer to any query? */
 static int row_is_live(struct compare *c, uint32_t row) {
   if (!c->is_live[row]) {
     c->is_live[row] =
@@ -336,8 +340,8 @@ static int row_is_live(struct compare *c, uint32_t row) {
   return c->is_live[row] == LIVE_YES;
 }
 
-/* Rows that were never trained are all equal, and each is as near as the k-th:
-** the distance is computed for the first of them. */
+/* Rows that were never trained are all equal, and each is as near as the k-th.
+** The distance is computed for the first one only. */
 static void note_equal(struct compare *c, const float *vector) {
   size_t bytes = c->ask->segment->dim * sizeof(float);
   if (!c->equals || memcmp(c->equal, vector, bytes) != 0) {
@@ -346,7 +350,8 @@ static void note_equal(struct compare *c, const float *vector) {
   }
 }
 
-/* A row of the block, which is noted as `equal`, may be near a query. */
+/* Compares a row of the block, recorded in `equal`, that may be near a
+** query. */
 static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
   const struct ask *ask = c->ask;
   double *distance = &c->equal_far[query];
@@ -369,7 +374,7 @@ static size_t all_of(uint32_t *to, size_t n) {
   return n;
 }
 
-/* Rows [first, first + rows) with n queries. */
+/* Compares rows [first, first + rows) with n queries. */
 static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
                          size_t from, size_t n) {
   const struct ask *ask = c->ask;
@@ -394,8 +399,8 @@ static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
   }
 }
 
-/* In an epoch of its own for each so many queries: of many, a block takes long.
- */
+/* Enters the epoch separately for each c->width queries: with many queries a
+** block takes long. */
 static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
   struct compare *c = &e->compare;
   struct epoch *epoch = &e->search->core->epoch;
@@ -505,7 +510,7 @@ int compare__init(struct compare *c, const struct ask *ask) {
   }
   if (ask__best(ask, &c->best) || compare_room(c)) {
     compare__free(c);
-    memset(c, 0, sizeof *c); /* nothing is left to be freed */
+    memset(c, 0, sizeof *c); /* nothing is left to free */
     return EMB_NOMEM;
   }
   if (c->width) {

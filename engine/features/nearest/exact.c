@@ -2,19 +2,19 @@
 **
 ** exact.c -- the nearest among all rows of a table.
 **
-** Of a few keys, the rows themselves.  Else one pass over the log, in the order
-** of storage, by several threads (extents.c, compare.c).
+** A few keys: their rows are looked up.  Otherwise one pass over the log in
+** storage order, by several threads (extents.c, compare.c).
 **
-** EXACTLY   A scan is open meanwhile.  Its cursor stays at the beginning, so
-** ONCE      that every record that moves out of its range is reported to it
-**           (kernel/watch.h).  A record that the pass finds live is counted as
-**           it was then.  One that had moved before is not live where the pass
-**           looks, was reported, and is looked up at the end, unless its key
-**           was counted already.
-** LIMIT     Of many neighbours a sample says beforehand how far the farthest
-**           is, most likely (limit.c); it is so if k rows are within it.
-** FAILURE   What a thread cannot read is left to the scan: exact_by_scan gives
-**           the answer, or the error.
+** EXACTLY   A scan is open during the pass.  Its cursor stays at the beginning,
+** ONCE      so every record that moves out of its range is reported to it
+**           (kernel/watch.h).  A record that the pass finds live is counted
+**           with its value at that time.  A record that moved earlier is not
+**           live where the pass looks; it was reported, and is looked up at
+**           the end unless its key was counted already.
+** LIMIT     For many neighbours a sample estimates beforehand how far the
+**           farthest is (limit.c).  The limit holds if k rows are within it.
+** FAILURE   If a thread cannot read an extent, exact_by_scan gives the answer,
+**           or the error.
 */
 #include <math.h>
 #include <string.h>
@@ -27,18 +27,18 @@
 
 enum {
   ROWS_AT_ONCE = 64,
-  /* Up to so small a part of the table, rows are looked up by key: each takes
-  ** about as long as eight of a pass. */
+  /* Up to this part of the table, rows are looked up by key: a lookup takes
+  ** about as long as eight rows of a pass. */
   KEYS_PART = 8,
   THREADS_MAX = 64,
-  /* Threads that a table takes of which most is on disk. */
+  /* Threads for a table that is mostly on disk. */
   THREADS_READING = 4,
 };
 
-/* Multiplications that are worth another thread: starting it takes some 50 us.
- */
+/* Multiplications that justify another thread; starting one takes about 50
+** us. */
 #define WORK_PER_THREAD 4e6
-/* Bytes that are compared in one stay in the epoch. */
+/* Bytes compared per stay in the epoch. */
 #define STAY_BYTES (64 * 1024)
 
 /* ---- by key -------------------------------------------------------------- */
@@ -50,7 +50,7 @@ struct lookup {
   int64_t keys[ROWS_AT_ONCE];
   uint64_t versions[ROWS_AT_ONCE];
   size_t n;
-  size_t work; /* since an interrupt was looked for */
+  size_t work; /* since the last poll for an interrupt */
 };
 
 static int lookup_init(struct lookup *l, const struct ask *ask,
@@ -70,8 +70,8 @@ static void lookup_free(struct lookup *l) {
   env->release(env, l->vectors);
 }
 
-/* Compares the rows that were collected.  once: those of which the answer has
-** the key already are not. */
+/* Compares the collected rows.  once: except those whose key is already in the
+** answer. */
 static int lookup_flush(struct lookup *l, int once) {
   const struct ask *ask = l->ask;
   uint8_t found[ROWS_AT_ONCE];
@@ -102,7 +102,7 @@ static int lookup_add(struct lookup *l, int64_t key) {
   return l->n == ROWS_AT_ONCE ? lookup_flush(l, 0) : EMB_OK;
 }
 
-/* The filter names the fewest. */
+/* Does the filter name the fewest keys? */
 static int is_exact_by_filter(const struct ask *ask) {
   const struct emb_filter *filter = ask->how.filter;
   return filter && !filter->shape.without &&
@@ -138,7 +138,7 @@ static int look_up_all(const struct ask *ask, struct best *best) {
   return rc;
 }
 
-/* So few fit the conditions. */
+/* Do so few keys fit the conditions that a lookup by key is faster? */
 static int is_exact_by_key(const struct ask *ask) {
   uint64_t n = ask__named(ask);
   return n <= KEYS_FEW || n < (uint64_t)local_count(ask->s) / KEYS_PART;
@@ -173,7 +173,7 @@ static int exact_by_scan(const struct ask *ask, struct best *best) {
 
 /* ---- by a pass over the log ---------------------------------------------- */
 
-/* Of which it is worth to start others. */
+/* Number of threads to use, the caller's included. */
 static uint32_t count_threads(const struct search *search) {
   const struct ask *ask = search->ask;
   struct core *core = search->core;
@@ -203,7 +203,7 @@ static uint32_t count_threads(const struct search *search) {
 
 static void pass_thread(void *arg) { exact__extents(arg); }
 
-/* Threads that cannot be had are done without. */
+/* If a thread cannot be started, the pass runs with fewer. */
 static int pass_run(struct search *search, struct best *best,
                     struct extents *all, uint32_t n) {
   emb_session *s = search->ask->s;
@@ -256,7 +256,8 @@ static int pass_over(struct search *search, struct best *best) {
   return rc;
 }
 
-/* Within what a sample says, and without where that was too near. */
+/* First a pass within the sampled limit, then one without if the limit was too
+** near. */
 static int pass_within(struct search *search, struct best *best) {
   const struct ask *ask = search->ask;
   struct ask within = *ask;
@@ -273,7 +274,7 @@ static int pass_within(struct search *search, struct best *best) {
   return rc ? rc : pass_over(search, best);
 }
 
-/* Rows that moved while the pass went on. */
+/* Looks up the rows that moved during the pass. */
 static int moved_rows(const struct ask *ask, emb_scan *scan,
                       struct best *best) {
   struct lookup lookup;

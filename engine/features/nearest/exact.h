@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** exact.h -- private to the files of an exact search: exact.c leads it, threads
-** take extents of the log one after the other (extents.c), and compare the rows
-** of their pages (compare.c).  What is farther than a sample of the rows allows
-** is left out (limit.c).
+** exact.h -- private to the files of an exact search.  exact.c runs it; threads
+** take extents of the log one after the other (extents.c) and compare the rows
+** of their pages (compare.c).  limit.c derives a distance limit from a sample
+** of the rows.
 */
 #ifndef EMB_NEAREST_EXACT_H
 #define EMB_NEAREST_EXACT_H
@@ -12,29 +12,29 @@
 #include "engine/table/scan/scan.h"
 #include "nearest.h"
 
-/* What all threads of a search share. */
+/* Shared by all threads of a search. */
 struct search {
   const struct ask *ask;
   struct core *core;
   const struct scan_watch
-      *watch;          /* of the scan that is open: what is skipped */
+      *watch;          /* of the open scan: what to skip */
   uint64_t first, end; /* pages */
-  uint32_t group;      /* pages that are compared in one stay */
-  /* Extent that is taken next; relaxed, as the next two. */
+  uint32_t group;      /* pages compared per stay in the epoch */
+  /* Next extent to take; relaxed, as the next two. */
   _Atomic uint64_t next;
-  _Atomic int stop;        /* something failed, or was interrupted */
-  _Atomic uint64_t passed; /* extents: progress */
+  _Atomic int stop;        /* a thread failed or was interrupted */
+  _Atomic uint64_t passed; /* extents done, for progress */
 };
 
-/* Rows against queries.  Of one query or few the rows of a page are compared
-** where they are; for several, rows are gathered into a block first. */
+/* Compares rows with queries.  With few queries the rows of a page are compared
+** in place; with more, rows are first gathered into a block. */
 struct compare {
   const struct ask *ask;
   const struct core *core;
   float error;    /* distance_error */
-  size_t width;   /* queries of a block's comparison: whole panels, or 0 */
+  size_t width;   /* queries compared per block: whole panels, or 0 */
   float *panels;  /* of all queries */
-  float *results; /* of a page's rows, or width of each of a block's */
+  float *results; /* of a page's rows, or width per row of a block */
   float *squares; /* of the same rows */
   float *least;   /* of each query: see compare.c */
   pick_form *pick;
@@ -42,19 +42,19 @@ struct compare {
   double *lengths;    /* sums of squares of the queries */
   uint64_t *stamps;   /* of a page's rows, before they were compared */
   char *page;         /* under ThreadSanitizer, a copy */
-  char *values;       /* of one record, as it is stored; of all that are
-                         gathered, if records are wanted */
-  size_t value;       /* bytes from one of them to the next, or 0 */
+  char *values;       /* one stored record, or those of all gathered rows
+                         if records are wanted */
+  size_t value;       /* stride of `values` in bytes, or 0 */
   uint64_t *versions; /* of values */
   float *block;       /* gathered rows, decoded */
-  int64_t *keys;      /* theirs */
+  int64_t *keys;      /* keys of the gathered rows */
   uint64_t *addresses;
-  uint32_t rows;      /* gathered: less than a block, and those of a page */
+  uint32_t rows;      /* gathered: less than a block plus a page */
   uint32_t room;      /* of a block */
   uint8_t *is_live;   /* of a block's rows: see LIVE_ */
-  float *equal;       /* the last row that was offered, */
+  float *equal;       /* the last row offered, */
   uint64_t equals;    /* its number, */
-  uint64_t *equal_to; /* and of each query the number of the row to which it */
+  uint64_t *equal_to; /* and per query the number of the row to which it */
   double *equal_far;  /* has this distance */
   struct best best;
 };
@@ -72,26 +72,28 @@ struct extents {
   emb_err err;
 };
 
-/* A page is not as it should be: the search is made again, by a scan, which
-** knows what that means. */
+/* A page cannot be used: the search is repeated as a scan, which can tell
+** why. */
 #define EXACT_BROKEN (-6)
 
 /* extents.c */
-/* EMB_NOMEM.  To be ended in any case, of zeros before. */
+/* EMB_NOMEM.  `e` must be zeroed before the call.  extents__end must follow,
+** even after an error. */
 int extents__begin(struct extents *e, struct search *search);
 void extents__end(struct extents *e);
-/* Until none is left. */
+/* Compares extents until none is left. */
 void exact__extents(struct extents *e);
-/* Is there nothing to compare in the extent of this page?  Live records of the
-** session's own transaction are not counted as such.  Inside the epoch. */
+/* Has the extent of this page nothing to compare?  Its count of live records
+** does not include those of the session's own transaction.  Inside the
+** epoch. */
 int extents__is_empty(const struct search *search, uint64_t page);
-/* The search ends, and this is why; returns it. */
+/* Stops the search with error rc, and returns rc. */
 static inline int exact_failed(struct extents *e, int rc) {
   e->rc = e->rc ? e->rc : rc;
   atomic_store_explicit(&e->search->stop, 1, memory_order_relaxed);
   return rc;
 }
-/* May the thread go on?  The caller's also looks whether it is interrupted.
+/* May the thread continue?  The caller's thread also polls for an interrupt.
 ** Outside the epoch. */
 static inline int exact_goes_on(struct extents *e) {
   if (e->caller && session_poll(e->caller)) {
@@ -112,18 +114,18 @@ struct page_rows {
 /* compare.c */
 int compare__init(struct compare *c, const struct ask *ask);
 void compare__free(struct compare *c);
-/* Some rows in memory, with few queries.  Inside the epoch. */
+/* Compares some rows in memory with few queries.  Inside the epoch. */
 void compare__rows(struct compare *c, const struct page_rows *rows);
-/* Inside the epoch.  After it, outside, compare__blocks. */
+/* Compares or gathers the rows of a page.  Inside the epoch; call
+** compare__blocks after leaving it. */
 void compare__page(struct compare *c, const struct page_rows *rows);
-/* What was gathered is compared as far as it makes whole blocks; all: what is
-** left, too. */
+/* Compares the gathered rows in whole blocks; all: also the rest. */
 void compare__blocks(struct extents *e, int all);
 
 /* limit.c */
-/* Of a search that has not begun: k rows are within *limit, most likely.  What
-** is asked for at most, where that is not to be known.  EMB_NOMEM,
-** EMB_INTERRUPT. */
+/* Estimates a limit before a search: most likely k rows are within *limit.  If
+** no estimate is possible, *limit is the maximum distance the query allows.
+** EMB_NOMEM, EMB_INTERRUPT. */
 int limit__sample(const struct search *search, double *limit);
 
 #endif

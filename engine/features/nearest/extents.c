@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** extents.c -- one thread of an exact search: takes extents of the log, one
-** after the other, compares those that are in memory where they are, and reads
-** the others, several at a time, into buffers of its own.  So nothing that is
-** in memory has to leave it; where frames are free, what was read stays there
+** extents.c -- one thread of an exact search.  It takes extents of the log one
+** after the other, compares those in memory in place, and reads the others,
+** several at a time, into its own buffers.  A search therefore evicts nothing;
+** if frames are free, extents that were read stay in memory
 ** (kernel/resident.c).
 **
 ** EPOCH     Entered for a group of pages that takes some microseconds to
-**           compare, never while a read is waited for.
-** FAILURE   A page that cannot be used is perhaps no harm: its extent was moved
-**           or freed meanwhile, or never written before a crash.  Whether it is
-**           is for a scan to say: EXACT_BROKEN.
+**           compare, never while waiting for a read.
+** FAILURE   A page that cannot be used may be harmless: its extent may have
+**           been moved or freed during the pass, or never written before a
+**           crash.  A scan decides: EXACT_BROKEN.
 */
 #include <string.h>
 
@@ -21,14 +21,14 @@ enum { AHEAD_READS = 8 };
 struct reading {
   struct env_io io;
   uint64_t number; /* of the extent */
-  uint64_t from;   /* pages before were compared in memory */
+  uint64_t from;   /* earlier pages were compared */
   uint64_t to;     /* pages from here on are not on disk yet */
 };
 
 /* ---- one extent ---------------------------------------------------------- */
 
-/* Pages of the search in an extent: [*from, *to).  Nothing is in those that are
-** blank, and they are the last. */
+/* The pages of the search in an extent: [*from, *to).  Blank pages, which are
+** always the last ones, are excluded. */
 static void extent_pages(const struct search *search, uint64_t number,
                          uint64_t *from, uint64_t *to) {
   const struct core *core = search->core;
@@ -50,7 +50,7 @@ int extents__is_empty(const struct search *search, uint64_t page) {
          (atomic_load(&extent->live) == 0 && !search->ask->s->txn);
 }
 
-/* What another session's transaction has written does not count. */
+/* Compares a page, without records of another session's transaction. */
 static void extents_compare(struct extents *e, uint64_t page, const char *bytes,
                             int from_disk) {
   const struct scan_watch *watch = e->search->watch;
@@ -69,7 +69,8 @@ static void extents_compare(struct extents *e, uint64_t page, const char *bytes,
   compare__page(&e->compare, &rows);
 }
 
-/* Compares a group of pages in memory, *page on; 0: they are on disk only. */
+/* Compares a group of pages in memory, from *page on.  0: the page at *page is
+** on disk only. */
 static int extents_group(struct extents *e, uint64_t *page, uint64_t end) {
   struct search *search = e->search;
   struct core *core = search->core;
@@ -91,8 +92,8 @@ static int extents_group(struct extents *e, uint64_t *page, uint64_t end) {
   return there;
 }
 
-/* The extent was read.  What has come into memory meanwhile, or was there only,
-** is compared there. */
+/* Compares an extent that was read.  Pages that came into memory during the
+** read, or were only there, are compared in memory. */
 static int extents_read(struct extents *e, const struct reading *r) {
   struct search *search = e->search;
   struct core *core = search->core;
@@ -147,8 +148,8 @@ static int extents_open(struct extents *e) {
   if (e->queue) {
     return EMB_OK;
   }
-  /* Of small pages a device that is given them one by one reads half as fast:
-  ** a pass over 244 MB took 210 ms, and 101 with huge ones. */
+  /* With small pages a device that gets them one by one reads half as fast: a
+  ** pass over 244 MB took 210 ms, and 101 with huge pages. */
   e->buffers =
       env->map(env, (size_t)AHEAD_READS * core->layout.extent_bytes, 1);
   if (!e->buffers) {
@@ -164,8 +165,8 @@ static int extents_open(struct extents *e) {
   return EMB_OK;
 }
 
-/* Starts to read an extent, from page `from` on.  *begun: 0, it is nowhere any
-** more. */
+/* Starts reading an extent, from page `from` on.  *begun: 0 if the extent no
+** longer exists. */
 static int extents_begin(struct extents *e, struct reading *r, uint64_t from,
                          int *begun) {
   struct core *core = e->search->core;
@@ -198,7 +199,7 @@ static int extents_begin(struct extents *e, struct reading *r, uint64_t from,
   return EMB_OK;
 }
 
-/* Waits for reads, and compares what has come. */
+/* Waits for reads and compares the completed ones. */
 static int extents_finish(struct extents *e, struct reading **free,
                           uint32_t *frees) {
   struct core *core = e->search->core;
@@ -225,8 +226,8 @@ static int extents_finish(struct extents *e, struct reading **free,
   return rc;
 }
 
-/* Compares an extent as far as it is in memory.  Returns the page from which on
-** it must be read, or *end. */
+/* Compares the part of an extent that is in memory.  Returns the first page
+** that must be read, or *end. */
 static uint64_t extents_in_memory(struct extents *e, uint64_t number,
                                   uint64_t *end) {
   uint64_t page;

@@ -8,8 +8,8 @@
 
 #include "engine/table/session/session.h"
 
-/* Bits are taken while they need no more memory than slots would: two of eight
-** bytes for a key. */
+/* Bits are used as long as they need no more memory than slots would: two slots
+** of eight bytes per key. */
 #define BITS_PER_KEY 128
 
 static uint64_t filter_slots_for(size_t n) {
@@ -20,7 +20,7 @@ static uint64_t filter_slots_for(size_t n) {
   return slots;
 }
 
-/* A key that is none of the set, to mark slots that are empty. */
+/* A key that is not in the set, to mark empty slots. */
 static int64_t filter_free_key(const int64_t *keys, size_t n) {
   for (uint64_t try = 1;; try++) {
     int64_t key = (int64_t)hash_mix(try);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** filter.h -- a set of keys that is asked for every row of a search (emb.h,
-** emb_filter): in it or not, in a few instructions.
+** filter.h -- a set of keys tested for every row of a search (emb.h,
+** emb_filter), in a few instructions.
 **
-**   FILTER_BITS   a bit for each key from `base` on: of keys that lie together
-**   FILTER_SLOTS  a table of the keys, at most half full, open addressing; a
-**                 slot that has the key `base` is empty, which no key of the
-**                 set is
+**   FILTER_BITS   a bit per key from `base` on, for dense keys
+**   FILTER_SLOTS  a hash table of the keys, open addressing, at most half full.
+**                 An empty slot holds `base`, which is not a key of the set
 **
-** It never changes, so any threads may read it.  A client sends the block to
-** the owner, which checks that its shape fits.
+** A filter never changes, so any thread may read it.  A client sends the block
+** to the owner, which checks that its shape fits.
 */
 #ifndef EMB_NEAREST_FILTER_H
 #define EMB_NEAREST_FILTER_H
@@ -22,7 +21,7 @@ enum { FILTER_BITS = 1, FILTER_SLOTS = 2 };
 
 struct filter_shape {
   uint32_t kind;
-  uint32_t without; /* the set is of keys that do not fit */
+  uint32_t without; /* the set holds the keys that do not fit */
   int64_t base;
   uint64_t count; /* keys */
   uint64_t size;  /* bits, or slots: a power of two */
@@ -35,11 +34,11 @@ struct emb_filter {
   struct filter_shape shape;
   const uint64_t *words;
   struct env *env;
-  uint64_t *block; /* the shape, FILTER_HEAD, and the words */
+  uint64_t *block; /* the shape in FILTER_HEAD words, then `words` */
 };
 
-/* A block that came from elsewhere, of n words, which stays where it is; 0: it
-** is none. */
+/* Opens a block of n words received from elsewhere, in place.  0: it is not a
+** valid filter. */
 int filter_open(struct emb_filter *filter, const uint64_t *block, uint64_t n);
 static inline uint64_t filter_block(const struct emb_filter *f) {
   return FILTER_HEAD + f->shape.words;
@@ -68,8 +67,8 @@ static inline int filter__admits(const struct emb_filter *f, int64_t key) {
   return filter__has(f, key) != (int)f->shape.without;
 }
 
-/* The keys of the set one after the other, in no order: *at is 0 at first.
-** 0: there is none left. */
+/* Iterates over the keys of the set, in no order; *at is 0 at first.  0: there
+** is none left. */
 int filter__next(const struct emb_filter *f, uint64_t *at, int64_t *key);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** indexed.c -- the nearest by an index; see index.h.
+** indexed.c -- search by an index; see index.h.
 **
-** 1  Rows that may not be where the index says are taken first: keys that are
-**    recent, and those that the session's own transaction has written.
-** 2  For each query the index gives candidates, more than are wanted; the rows
-**    of many queries are read as one batch, and compared as they are.
-** 3  Where conditions admit few of the keys, more lists are looked into, from
-**    the beginning if that can be known; and where fewer than k rows came that
-**    fit.  Where that would be half of the lists, all rows are compared; and
-**    where the conditions name so few keys that to compare their rows takes
-**    less time, these.
+** 1  Rows that the index may not have in the right place come first: recent
+**    keys, and keys written by the session's own transaction.
+** 2  For each query the index gives more candidates than the k wanted.  The
+**    rows of many queries are read as one batch, and compared by their current
+**    values.
+** 3  More lists are probed if the conditions admit few of the keys (from the
+**    start if that can be known), or if fewer than k rows fit.  If that would
+**    be half of the lists, all rows are compared.  If the conditions name so
+**    few keys that comparing their rows is faster, those rows are compared.
 **
-** A key may come twice, from several of these; it counts once.
+** A key may come from more than one of these sources; it counts once.
 **
-** What cannot be done so is left to exact.c: *done is 0 then.
+** Whatever cannot be done this way is left to exact.c: *done is 0 then.
 */
 #include <math.h>
 #include <string.h>
@@ -28,12 +28,13 @@
 
 #define OWN_KEYS 65536
 #define BATCH_ROWS 1024
-#define GROUP_QUERIES 256 /* whose candidates are read together */
-/* What a row that is compared by its key costs, in codes that are looked at:
-** 140 ns and 22 to 33 ns, of 64 elements. */
+#define GROUP_QUERIES 256 /* queries whose candidates are read together */
+/* Cost of comparing a row by key, in codes examined: 140 ns against 22 to 33
+** ns, for 64 elements. */
 #define CODES_PER_KEY 4.0
-/* Conditions that admit one key in so many take no more lists; and from so many
-** on each key is asked before its code is looked at. */
+/* Conditions that admit at least one key in RARE_FREE need no more lists.  If
+** they admit one in RARE_FIRST or fewer, a key is tested before its code is
+** examined. */
 #define RARE_FREE 8.0
 #define RARE_FIRST 16.0
 
@@ -44,14 +45,14 @@ struct index_look {
   struct ivf *ivf;
   int64_t *keys; /* of a batch, BATCH_ROWS */
   float *rows;
-  uint64_t *versions; /* as the next: of the batch */
+  uint64_t *versions; /* of the batch, as the next */
   uint8_t *found;
-  int64_t *extra; /* recent, and the transaction's */
+  int64_t *extra; /* recent keys, and the transaction's */
   size_t extras, extra_room;
-  size_t work; /* since an interrupt was looked for */
-  int is_full; /* there are too many of them */
-  double rare; /* keys for each that the conditions may admit, as far as one
-                  knows beforehand */
+  size_t work; /* since the last poll for an interrupt */
+  int is_full; /* there are too many extra keys */
+  double rare; /* keys per key that the conditions admit, as far as known
+                  beforehand */
 };
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -78,7 +79,7 @@ static void looking_end(struct index_look *l) {
   env->release(env, l->extra);
 }
 
-/* Is the row a neighbour of the query, but for how far it may be at most? */
+/* Is the row a neighbour of the query, apart from the maximum distance? */
 static int counts_for(const struct ask *ask, size_t query,
                       const struct ask_row *row) {
   double distance;
@@ -94,8 +95,8 @@ static int look_at_rows(struct index_look *l, const int64_t *keys, size_t n) {
                               .versions = l->versions});
 }
 
-/* Compares a row with queries [from, to); *count: one more if it fits the
-** first. */
+/* Compares a row with queries [from, to).  *count is incremented if the row
+** fits the first query. */
 static int compare_row(struct index_look *l, const struct ask_row *row,
                        size_t from, size_t to, size_t *count) {
   const struct ask *ask = l->ask;
@@ -110,8 +111,8 @@ static int compare_row(struct index_look *l, const struct ask_row *row,
   return rc;
 }
 
-/* Compares rows with queries [from, to); *count: those of the first query that
-** fit. */
+/* Compares rows with queries [from, to).  *count: number of rows that fit the
+** first query. */
 static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
                         size_t from, size_t to, size_t *count) {
   const struct ask *ask = l->ask;
@@ -197,8 +198,8 @@ static int add_own(struct index_look *l) {
 
 /* ---- a query ------------------------------------------------------------- */
 
-/* How many candidates of codes are read: so many that what codes are off by
-** does not matter (README.md has the figures). */
+/* Number of candidates to read: enough to make up for the error of the codes
+** (README.md has the figures). */
 static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
   size_t k = ask->k;
   size_t bit =
@@ -208,9 +209,9 @@ static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
   return all < (1u << 22) ? (uint32_t)all : 1u << 22;
 }
 
-/* A row that is near by its product need not be in a list whose centre is, and
-** rows of length 1 are near each other in many dimensions: then more lists are
-** looked into (README.md). */
+/* A row that is near by its product need not be in a list whose centre is near,
+** and rows of length 1 are close to each other in many dimensions.  Such
+** metrics need more lists (README.md). */
 static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
   uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 13 : 12;
@@ -219,9 +220,9 @@ static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
   return probes ? probes : lists * percent / 100 + 8;
 }
 
-/* The k nearest that a condition admits are farther than the k nearest: one key
-** in `rare` is admitted.  How many more lists that takes grows slowly with it;
-** README.md has the figures. */
+/* The k nearest that a condition admits are farther away than the k nearest
+** overall.  If one key in `rare` is admitted, the number of extra lists grows
+** slowly with `rare`; README.md has the figures. */
 static uint64_t probes_among(const struct ask *ask, const struct ivf *ivf,
                              double rare) {
   double more = rare > RARE_FREE ? pow(rare / RARE_FREE, 1.0 / 3) : 1;
@@ -229,13 +230,13 @@ static uint64_t probes_among(const struct ask *ask, const struct ivf *ivf,
   return probes < LISTS_MAX ? (uint64_t)probes : LISTS_MAX;
 }
 
-/* Of each key, before its code is looked at: a filter is quick to ask. */
+/* Should each key be tested before its code is examined?  A filter is cheap to
+** test. */
 static int is_asked_first(const struct index_look *l) {
   return l->ask->how.filter && l->rare >= RARE_FIRST;
 }
 
-/* Rows that are compared by their keys take as long as a look at so many codes
-** each. */
+/* Is comparing the named rows by key faster than examining codes? */
 static int is_faster_by_key(const struct index_look *l) {
   uint64_t named = ask__named(l->ask), lists = l->ivf->centres.count;
   double part =
@@ -247,7 +248,7 @@ static int is_faster_by_key(const struct index_look *l) {
 
 /* ---- rows of candidates -------------------------------------------------- */
 
-/* A batch of rows, each for the query whose candidate it is. */
+/* Compares a batch of rows, each with the query whose candidate it is. */
 static int compare_batch(struct index_look *l, struct candidates *const *of,
                          size_t n) {
   const struct ask *ask = l->ask;
@@ -268,7 +269,8 @@ static int compare_batch(struct index_look *l, struct candidates *const *of,
   return rc ? rc : session_interrupted(s);
 }
 
-/* Candidates of several queries: what of them is on disk is read together. */
+/* Compares the candidates of several queries, whose rows on disk are read
+** together. */
 static int compare_candidates(struct index_look *l, struct candidates *all,
                               size_t n) {
   struct candidates *of[BATCH_ROWS];
@@ -289,11 +291,11 @@ static int compare_candidates(struct index_look *l, struct candidates *all,
   return rc || !filled ? rc : compare_batch(l, of, filled);
 }
 
-/* Lists that the query should have looked into, which is c->probes if that was
-** enough: as many as the condition asks for that admits so many of their keys;
-** and more if not even k came.
-** c->fit: rows of the lists that fit, but for how far they may be at most; one
-** that is being moved may count twice. */
+/* Number of lists the query should have probed: c->probes if that was enough.
+** Otherwise as many as probes_among gives for the share of keys admitted in
+** those lists, and more if not even k rows came.  `c->fit` counts rows of the
+** lists that fit, apart from the maximum distance; a row being moved may count
+** twice. */
 static uint32_t probes_after(const struct index_look *l,
                              const struct candidates *c) {
   const struct ask *ask = l->ask;
@@ -308,8 +310,8 @@ static uint32_t probes_after(const struct index_look *l,
   return want < LISTS_MAX ? (uint32_t)want : LISTS_MAX;
 }
 
-/* Those for which more lists must be looked into come first; how many.
-** *done: 0, it would be too many. */
+/* Moves the queries that need more lists to the front, and returns their
+** number.  *done: 0: too many lists. */
 static size_t not_enough(const struct index_look *l, struct candidates *all,
                          size_t n, int *done) {
   size_t left = 0;
@@ -343,7 +345,7 @@ static int look_for(struct index_look *l, struct candidates *all, size_t n,
   return rc;
 }
 
-/* *done: 0, all rows must be compared. */
+/* *done: 0: all rows must be compared. */
 static int look_for_all(struct index_look *l, int *done) {
   const struct ask *ask = l->ask;
   struct env *env = ask->s->core->env;

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: MIT
 **
-** limit.c -- a limit for a search of many neighbours, before its pass.
+** limit.c -- a distance limit for a search of many neighbours, before its pass.
 **
-** Without one, the first rows of a pass all enter the heap, and later ones
+** Without a limit, the first rows of a pass all enter the heap, and later ones
 ** displace them: k ln(n/k) rows are looked up and copied for nothing, in each
-** thread.  So a few rows of each page, or of each so many pages, are compared
-** first, and the distance of the r-th nearest of these is the limit.  Where one
-** row in f is in the sample, k/f of the k nearest are expected there; r is four
+** thread.  So a few rows of each page, or of every so many pages, are compared
+** first, and the distance of the r-th nearest of them is the limit.  If the
+** sample has one row in f, k/f of the k nearest are expected in it; r is four
 ** standard deviations more.
 **
-** 100,000 rows of 64 floats, one thread, rows wanted: k = 1,000 took 3.3 ms
-** without, and 2.35 with a limit; k = 10,000 took 15.1 ms and 9.2.
+** 100,000 rows of 64 floats, one thread, for k rows: k = 1,000 took 3.3 ms
+** without a limit and 2.35 with one; k = 10,000 took 15.1 ms and 9.2.
 **
-** FAILURE   The limit is a guess.  Where fewer than k rows are within it, the
-**           caller makes the pass again without.
+** FAILURE   The limit is an estimate.  If fewer than k rows are within it, the
+**           caller repeats the pass without a limit.
 */
 #include <math.h>
 
 #include "exact.h"
 
 enum {
-  MANY = 256,    /* neighbours for which it is worth it */
-  EXPECTED = 64, /* of the nearest in the sample, at least if k is large */
-  ROWS = 2,      /* of a page */
+  MANY = 256,    /* neighbours from which on it pays */
+  EXPECTED = 64, /* nearest rows in the sample, at least if k is large */
+  ROWS = 2,      /* per page */
   STAY_PAGES = 64,
 };
 
 struct limit_sample {
   struct extents *e;
   uint64_t page, end;
-  uint64_t step;  /* from one page of it to the next */
-  uint32_t slots; /* of a page, and rows of it that are taken */
+  uint64_t step;  /* from one sampled page to the next */
+  uint32_t slots; /* per page, and rows sampled of it */
   uint32_t rows;
 };
 
-/* Not the same ones of each page. */
+/* Compares some rows of a page, not the same slots in each page. */
 static void limit_page(struct limit_sample *sample, const char *bytes) {
   const struct layout *l = &sample->e->search->core->layout;
   uint64_t places = sample->slots - sample->rows + 1;
@@ -49,7 +49,7 @@ static void limit_page(struct limit_sample *sample, const char *bytes) {
   }
 }
 
-/* Some pages; 0: not all are in memory. */
+/* Compares some pages.  0: not all are in memory. */
 static int limit_some(struct limit_sample *sample) {
   const struct search *search = sample->e->search;
   struct core *core = search->core;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** load.c -- the indexes as their file has them, brought up to date; see
+** load.c -- loads the indexes from their file and brings them up to date; see
 ** saved.h.
 **
-** 1  centres    and how many lists there are.  From here on observers remove
-**               from what is being made, and recent rows are put into it
-** 2  lists      as they were
-** 3  bits       of rows that were not where they belong
-** 4  keys       of the store's index, part by part: one that the lists have not
-**               is recent, and one that is above the mark or has its bit set is
-**               dirty
-** 5  strangers  keys of the lists that the store's index has not die
+** 1  centres    and the number of lists.  From here on observers remove keys
+**               from the set being built, and recent rows are put into it
+** 2  lists      as saved
+** 3  bits       of rows that were in the wrong list
+** 4  keys       of the store's index, part by part.  A key missing from the
+**               lists becomes recent; a key above the mark or with its bit set
+**               becomes dirty
+** 5  strangers  keys in the lists that are not in the store's index die
 **
-** Events are recorded from the beginning on, so what is added or changes
-** meanwhile is found by either; what is removed before its list was read is
-** among the strangers.
+** Events are recorded from the start, so a row added or changed during the load
+** is found either by its event or in step 4.  A row removed before its list was
+** read is among the strangers.
 */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 
 enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };
 
-/* Entries or rows in a piece. */
+/* Groups of entries in a piece. */
 #define PIECE_GROUPS 64
 
 /* ---- the file ------------------------------------------------------------ */
@@ -42,7 +42,7 @@ static int bad_index_file(const struct core *core, emb_err *err,
                  (unsigned long long)number, what);
 }
 
-/* Block `number` and some that follow it into memory; they are right. */
+/* Reads block `number` and some that follow into memory, and checks them. */
 static int load_blocks(struct core *core, struct loading *l, uint64_t number) {
   struct env *env = core->env;
   uint64_t n = l->blocks_all - number;
@@ -69,7 +69,7 @@ static int load_blocks(struct core *core, struct loading *l, uint64_t number) {
   return EMB_OK;
 }
 
-/* As long as it says, and numbers that can be. */
+/* Does the head match the file's length, and are its numbers possible? */
 static int head_fits(const struct saved_head *head, uint64_t blocks) {
   uint64_t bytes = head->bits / 8;
   if (head->count > EMB_SEGMENTS_MAX || !head->bits || head->bits % 64 ||
@@ -92,7 +92,7 @@ static int head_fits(const struct saved_head *head, uint64_t blocks) {
          blocks == 1 + (bytes + STREAM_BYTES - 1) / STREAM_BYTES;
 }
 
-/* EMB_CANTOPEN: there is none. */
+/* EMB_CANTOPEN: there is no file. */
 static int open_index_file(struct core *core, struct loading *l) {
   struct env *env = core->env;
   char path[PATH_BYTES];
@@ -145,7 +145,7 @@ static void close_index_file(struct core *core, struct loading *l) {
   l->file = NULL;
 }
 
-/* Bytes of the stream. */
+/* Reads the next n bytes of the stream. */
 static int load_bytes(struct core *core, struct loading *l, void *to,
                       size_t n) {
   char *out = to;
@@ -166,7 +166,7 @@ static int load_bytes(struct core *core, struct loading *l, void *to,
   return EMB_OK;
 }
 
-/* emb_verify: every block. */
+/* For emb_verify: checks every block. */
 static int check_index_file(struct core *core, const char *name, emb_err *err) {
   struct loading l = {0};
   (void)name;
@@ -186,7 +186,8 @@ const struct store_file file_nearest = {
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* The indexes are those that the store is to have; lists: of each segment. */
+/* Does the file have exactly the indexes that the store should have?  lists:
+** per segment. */
 static int is_asked_for(const struct nearest_index *x,
                         const struct saved_head *head,
                         uint32_t lists[EMB_SEGMENTS_MAX]) {
@@ -247,7 +248,7 @@ int load__begin(struct nearest_index *x) {
   uint32_t lists[EMB_SEGMENTS_MAX] = {0};
   *l = (struct loading){.is_on = 1};
   int rc = open_index_file(core, l);
-  /* A mark that this log has not come to is another log's. */
+  /* A mark beyond this log's tail belongs to another log. */
   if (!rc && (!is_asked_for(x, &l->head, lists) ||
               l->head.mark > atomic_load(&core->log.tail))) {
     rc = EMB_MISMATCH;
@@ -292,7 +293,8 @@ static struct ivf *present_part(struct nearest_index *x) {
   return &x->making.set->ivf[l->head.parts[l->part].segment];
 }
 
-/* Of one index; then those that are made are seen by observers. */
+/* Reads the centres of one index; after the last, makes the set visible to
+** observers. */
 static int load_centres(struct nearest_index *x) {
   struct loading *l = &x->loading;
   struct ivf *ivf = present_part(x);
@@ -359,7 +361,8 @@ static int is_behind(const struct loading *l, int64_t key) {
   return l->bits[bit / 64] >> (bit % 64) & 1;
 }
 
-/* The keys of a part of the store's index, and where their records are. */
+/* Checks the keys of one part of the store's index, and where their records
+** are. */
 static int mend_keys(struct nearest_index *x) {
   struct loading *l = &x->loading;
   struct core *core = &x->store->core;
@@ -394,7 +397,7 @@ static int is_in_table(struct nearest_index *x, int64_t key) {
   return there;
 }
 
-/* A key that comes back meanwhile is recent. */
+/* A key added again during the check is recent. */
 static int mend_strangers(struct nearest_index *x, int *done) {
   struct loading *l = &x->loading;
   struct ivf *ivf = present_part(x);

@@ -3,12 +3,11 @@
 ** maintain.c -- the task that builds the index of nearest neighbours and keeps
 ** it in step with the table; see index.h.
 **
-** A run works for some milliseconds: first what is recent, then on an index
-** that is being loaded or made, then on its file, and on the lists, for rows
-** that are dirty.  The last is done at a quarter of the time, or half of it
-** where a hundredth of the rows is behind, so that what trains has the
-** processors: until then a row is where it was.  By hand (emb_step) one piece
-** of each.
+** A run works for some milliseconds: first on recent keys, then on an index
+** being loaded or built, then on its file, and then on dirty rows in the lists.
+** The last gets a quarter of the time, or half of it if a hundredth of the rows
+** is dirty, to leave the processors to training: until then a row is found in
+** its old list.  By hand (emb_step), one piece of each.
 */
 #include "index.h"
 #include "engine/table/jobs/tasks.h"
@@ -20,12 +19,12 @@
 #include "engine/table/store/metrics.h"
 
 #define RUN_US UINT64_C(15000)
-#define RUN_BEHIND_US UINT64_C(50000) /* and it rests as long */
+#define RUN_BEHIND_US UINT64_C(50000) /* followed by a rest of equal length */
 #define AGAIN_US UINT64_C(5000000)    /* after a failure */
-#define GROWN 4                       /* times the rows it was made of */
-#define SHRUNK 8                      /* parts of them that are left */
-#define DRIFTED 2.0                   /* times the error it was made with */
-#define DRIFT_ROWS 65536              /* that the error is measured over */
+#define GROWN 4                       /* rebuild at this many times the rows */
+#define SHRUNK 8                      /* or at one in this many of them */
+#define DRIFTED 2.0                   /* or at this many times the error */
+#define DRIFT_ROWS 65536              /* rows the error is measured over */
 
 /* ---- the store's --------------------------------------------------------- */
 
@@ -38,8 +37,8 @@ static int any_index(const struct nearest_index *x) {
   return 0;
 }
 
-/* May this process have an index?  One that reads has none while another owns
-** the store, or may own it: its rows would change without an event. */
+/* May this process have an index?  A reader has none while another process owns
+** the store or may own it: its rows would change without an event. */
 static int may_tend(struct nearest_index *x) {
   emb_store *store = x->store;
   int may = any_index(x) && !atomic_load(&store->dropped);
@@ -98,7 +97,7 @@ static int make_tender(struct nearest_index *x) {
   return EMB_OK;
 }
 
-/* Waits for the searches that use it. */
+/* Frees the set in use, after waiting for its searches. */
 static void drop_used(struct nearest_index *x) {
   struct index_set *set = index_set_at(x, SET_USED);
   if (!set) {
@@ -118,7 +117,7 @@ static void drop_used(struct nearest_index *x) {
   build__free_set(x, set);
 }
 
-/* Threads have ended. */
+/* Called after the threads have ended. */
 static void nearest_free(emb_store *store) {
   struct nearest_index *x = nearest_of(store);
   save__end(x);
@@ -161,7 +160,7 @@ static void enter_state(struct nearest_index *x, enum index_state state) {
   atomic_store(&x->state, (int)state);
 }
 
-/* It cannot be made now: x->why says why. */
+/* The index cannot be built now: x->why says why. */
 static void give_up(struct nearest_index *x, enum index_state state) {
   struct env *env = x->store->core.env;
   build__end(x);
@@ -205,7 +204,7 @@ static void note_figures(struct nearest_index *x) {
   atomic_store_explicit(&x->lists, lists, memory_order_relaxed);
 }
 
-/* The one that was made is used from now on. */
+/* Puts the new set into use. */
 static void change_over(struct nearest_index *x) {
   struct index_set *set = x->making.set;
   if (x->loading.is_on) {
@@ -228,7 +227,7 @@ static void change_over(struct nearest_index *x) {
   enter_state(x, INDEX_READY);
 }
 
-/* Is the one that is used out of date as a whole? */
+/* Is the set in use out of date as a whole? */
 static int is_worn(struct nearest_index *x, struct index_set *set) {
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
   uint32_t k = indexed_first(x);
@@ -268,7 +267,7 @@ static int begin_making(struct nearest_index *x) {
   return PIECE_MORE;
 }
 
-/* Nothing of it counts any more. */
+/* Drops the index entirely, and starts over. */
 static void index_anew(struct nearest_index *x) {
   atomic_store(&x->follows, 0);
   epoch_wait(&x->store->core.epoch);
@@ -295,7 +294,7 @@ static int recent_piece(struct nearest_index *x) {
   return rc;
 }
 
-/* After an error there is none: it is made. */
+/* After an error in the load, the index is built. */
 static int load_or_make(struct nearest_index *x, int state) {
   int done = 0;
   if (state == INDEX_LOADING) {
@@ -328,9 +327,9 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
   return PIECE_NONE;
 }
 
-/* One piece: enum outcome, or below 0 where x->s->err says why not.  What is
-** recent and everything else take turns: who writes all the time keeps neither
-** waiting. */
+/* Does one piece.  Returns enum outcome, or below 0 with the reason in
+** x->s->err.  Recent keys and all other work take turns, so that a steady
+** writer keeps neither waiting. */
 static int maintain_piece(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   if (atomic_load(&x->was_reset) || atomic_load(&x->incomplete)) {
@@ -352,12 +351,12 @@ static int maintain_piece(struct nearest_index *x) {
 
 /* ---- the task ------------------------------------------------------------ */
 
-/* An error of the engine: what was begun is given up, what is used stays. */
+/* Engine error: work in progress is abandoned, the set in use stays. */
 static void maintain_failed(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   x->why = x->s->err;
   if (x->s->err.code == EMB_NOMEM) {
-    atomic_store(&x->incomplete, 1); /* some row may be nowhere */
+    atomic_store(&x->incomplete, 1); /* a row may be missing */
     index_anew(x);
   }
   if (atomic_load(&x->state) != INDEX_READY) {
@@ -374,7 +373,7 @@ static int maintain_run(struct pass *pass, enum outcome *did, emb_err *err) {
   *did = PIECE_NONE;
   pthread_mutex_lock(&x->lock);
   if (!may_tend(x)) {
-    if (atomic_load(&x->follows)) { /* what was made, or loaded, is no use */
+    if (atomic_load(&x->follows)) { /* the index built or loaded is useless */
       index_anew(x);
     }
     pthread_mutex_unlock(&x->lock);
@@ -408,7 +407,7 @@ static int maintain_due(struct pass *pass) {
   return any_index(nearest_of(pass->store));
 }
 
-/* It is to be begun, or there is a piece that does not wait for the time. */
+/* Must a build begin, or is there work that need not wait? */
 static int is_at_work(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
@@ -418,8 +417,7 @@ static int is_at_work(struct nearest_index *x) {
          (state >= INDEX_LOADING && state < INDEX_READY);
 }
 
-/* Steps before the last one may still be waiting for a sweep, and what failed
-** for another try. */
+/* Earlier steps may still be waiting for a sweep, and a failure for a retry. */
 static uint64_t maintain_rest(struct pass *pass) {
   struct nearest_index *x = nearest_of(pass->store);
   struct env *env = x->store->core.env;
@@ -445,8 +443,8 @@ static const struct task task_nearest = {
     .rest = maintain_rest, .run = maintain_run,
 };
 
-/* The last checkpoint was taken, and threads have ended: what has changed much
-** is saved. */
+/* Called after the last checkpoint, when threads have ended: saves the index if
+** enough has changed. */
 static void nearest_close(emb_store *store) {
   struct nearest_index *x = nearest_of(store);
   struct index_set *set = index_set_at(x, SET_USED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.c -- emb_nearest: the choice of the way, and the answer.
+** nearest.c -- emb_nearest: chooses how to search, and delivers the answer.
 */
 #include "nearest.h"
 
@@ -46,7 +46,7 @@ static int snapshot_rows(const struct ask *ask, emb_snap *snap,
 
 /* ---- the calls ----------------------------------------------------------- */
 
-/* By the index, if there is one that can. */
+/* By the index if possible, else all rows. */
 static int table_rows(const struct ask *ask, struct best *best) {
   int done = 0;
   int rc = indexed__table(ask, best, &done);
@@ -57,7 +57,7 @@ static int table_rows(const struct ask *ask, struct best *best) {
   return rc;
 }
 
-/* Of a question that was checked; snap: among its rows, or NULL. */
+/* Answers a checked query; snap: among the rows of this snapshot, or NULL. */
 static int answer_query(struct ask *ask, emb_snap *snap,
                         const emb_neighbours *to) {
   emb_session *s = ask->s;

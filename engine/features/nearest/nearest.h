@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.h -- the nearest neighbours of vectors: what is asked (ask.h), and
-** who answers: exact.c for a table, and nearest.c for a snapshot.
+** nearest.h -- the nearest neighbours of vectors: ask.h has the query; exact.c
+** and indexed.c answer it for a table, nearest.c for a snapshot.
 */
 #ifndef EMB_NEAREST_H
 #define EMB_NEAREST_H
 
 #include "ask.h"
 
-/* exact.c: every row of the table. */
+/* exact.c: compares every row of the table. */
 int exact__table(const struct ask *ask, struct best *best);
-/* indexed.c: those that an index says.  *done: 0, it cannot be done so, and
-** what best has is not all. */
+/* indexed.c: compares the rows that an index selects.  *done: 0: the index
+** cannot answer, and `best` is incomplete. */
 int indexed__table(const struct ask *ask, struct best *best, int *done);
 
 #endif

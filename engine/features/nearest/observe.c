@@ -2,8 +2,8 @@
 **
 ** observe.c -- the observer of an index of nearest neighbours; see index.h.
 **
-** A change is recorded when it can be seen (`ended`): whoever then reads the
-** row that was noted reads no older one.
+** A change is recorded once it is visible (`ended`), so a later read of the
+** recorded row never returns an older version.
 */
 #include "index.h"
 
@@ -165,7 +165,8 @@ void nearest_observe__clean(struct nearest_index *x, uint32_t which) {
   }
 }
 
-/* Most rows that steps change were changed before: then it is one look. */
+/* Most rows changed by steps are dirty already; for them this is a single
+** load. */
 void nearest_observe__dirty_key(struct nearest_index *x, int64_t key) {
   struct dirty *dirty = atomic_load_explicit(&x->dirty, memory_order_acquire);
   if (dirty) {
@@ -182,8 +183,8 @@ void nearest_observe__dirty_key(struct nearest_index *x, int64_t key) {
 
 /* ---- events -------------------------------------------------------------- */
 
-/* The row is gone: so are its entries, or the task has it in hand and will look
-** again. */
+/* Removes the row's entries.  If the task is processing the row, it will notice
+** the count and look again. */
 static void index_removed(struct nearest_index *x, int64_t key) {
   atomic_fetch_add(&x->removals[hash_key(key) % REMOVALS], 1);
   for (int i = 0; i < 2; i++) {
@@ -231,7 +232,7 @@ static void index_ended(void *arg, const struct row_event *event) {
   }
 }
 
-/* The caller is alone with the store: nothing of what was indexed counts. */
+/* The caller has the store to itself: everything indexed is void. */
 static void index_reset(void *arg) {
   struct nearest_index *x = arg;
   atomic_store(&x->follows, 0);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** refresh.c -- a pass over the lists of an index, for rows that steps have
-** changed: they are put where they belong by now; see index.h.
+** refresh.c -- a pass over the lists of an index that moves rows changed by
+** training steps to the lists where they now belong; see index.h.
 **
-** Bits of the rows gather in other words meanwhile.  A row that comes to a list
-** which was not looked at yet is looked at again.
+** During a pass steps set bits in the other words.  A row that moves to a list
+** not yet visited is visited again.
 **
-** A pass begins a second after the last one, and at once when a hundredth of
-** the rows is behind, for that is what may be missing from an answer.
+** A pass begins a second after the last one, or at once if a hundredth of the
+** rows is dirty, since those are the rows an answer may miss.
 */
 #include "index.h"
 
-#define SWEEP_US UINT64_C(1000000) /* from the end of one to the next */
-#define SWEEP_LISTS 64             /* that a piece looks at, at most */
+#define SWEEP_US UINT64_C(1000000) /* from the end of a pass to the next */
+#define SWEEP_LISTS 64             /* most lists visited per piece */
 
 int refresh__due(struct nearest_index *x) {
   return x->sweep.is_on || (atomic_load(&x->behind) && !refresh__rest_us(x));
@@ -31,7 +31,7 @@ uint64_t refresh__rest_us(struct nearest_index *x) {
              : due - now;
 }
 
-/* All lists are done: their holes are filled, of every index. */
+/* All lists are done: fills their holes, in every index. */
 static void refresh_end(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
     for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** save.c -- the indexes are written to their file; see saved.h.
+** save.c -- writes the indexes to their file; see saved.h.
 **
-** Lists that were written may change before the others are: a key that moves
-** between is in the file twice or not at all, and its bit is set.  The first it
-** has is then its place, or it is recent.
+** Lists already written may change before the others are written: a key that
+** moves in between is in the file twice or not at all, and its bit is set.  On
+** loading, its first place counts, or the key is recent.
 */
 #include <errno.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #include "engine/table/jobs/tasks.h"
 #include "index.h"
 
-/* Of the rows must have changed. */
+/* Save if more than 1/CHANGED_PART of the rows has changed. */
 #define CHANGED_PART 8
-/* Not more bytes than these a second, in the long run, and not more often than
-** this. */
+/* At most this many bytes per microsecond in the long run, and at most one save
+** per SAVE_US. */
 #define SAVE_BYTES_US 4
 #define SAVE_US UINT64_C(60000000)
-/* So much of the log may be above the mark. */
+/* At most 1/ABOVE_PART of the log may be above the mark. */
 #define ABOVE_PART 8
 
 enum { SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
@@ -49,7 +49,7 @@ static void save_bytes(struct saving *s, const void *from, size_t n) {
   }
 }
 
-/* ---- what is saved ------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------ */
 
 static void save_key(struct saving *s, int64_t key) {
   uint64_t bit = hash_key(key) & (s->head.bits - 1);
@@ -63,7 +63,7 @@ void save__note(struct nearest_index *x, const int64_t *keys, size_t n) {
   }
 }
 
-/* Rows whose entries may not be where they belong. */
+/* Sets the bits of rows that may be in the wrong list. */
 static void save_behind(struct nearest_index *x) {
   struct saving *s = &x->saving;
   const struct dirty *dirty = atomic_load(&x->dirty);
@@ -145,7 +145,8 @@ static void save_begin(struct nearest_index *x, const struct index_set *set) {
   index_file_paths(x, made, path);
   *s = (struct saving){.began_us = env->now_us(env)};
   s->to = (struct blocks){.core = core, .salt = core->salt, .written = 1};
-  /* Before the bits: what lies below was noted by whoever changed it. */
+  /* Before the bits: every change below the mark has been noted by its
+  ** writer. */
   s->head.mark = atomic_load(&core->log.synced);
   s->head.bits = dirty->mask + 1;
   s->bits = env->allocate(env, s->head.bits / 8);
@@ -177,7 +178,7 @@ static void save_list(struct saving *s, struct ivf *ivf, uint32_t list) {
   }
 }
 
-/* The next centre, the next list, or all bits. */
+/* Writes the next centre, the next list, or all bits. */
 static void save_some(struct nearest_index *x, struct index_set *set) {
   struct saving *s = &x->saving;
   if (s->phase == SAVE_BITS) {
@@ -200,7 +201,7 @@ static void save_some(struct nearest_index *x, struct index_set *set) {
   }
 }
 
-/* The head goes last: it counts what was written. */
+/* Writes the head last: it counts what was written. */
 static int save_head(struct nearest_index *x) {
   struct saving *s = &x->saving;
   struct env *env = x->store->core.env;
@@ -266,10 +267,10 @@ void save__end(struct nearest_index *x) {
     env->close(env, s->to.file);
     if (!atomic_load(&x->store->dropped) &&
         !atomic_load(
-            &x->store->core.log.failed)) { /* else another's, perhaps */
+            &x->store->core.log.failed)) { /* else perhaps another process's */
       env->unlink(env, made);
     }
-    x->changed += s->head.trained_rows; /* it is still to be done */
+    x->changed += s->head.trained_rows; /* the save is still due */
     save_release(x);
   }
 }

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** saved.h -- the file in which the indexes of a store are kept; FORMAT.md has
-** it byte by byte.
+** saved.h -- the file of a store's indexes; FORMAT.md has it byte by byte.
 **
-** FILE     `nearest`, blocks as of ckpt/blocks.h: a head, then one stream of
+** FILE     `nearest`, in blocks of ckpt/blocks.h: a head, then one stream of
 **          bytes: the centres of each index, the lists of each, and bits of
 **          keys by hash.  Written as `nearest-new`, synced, renamed.
-** MARK     A page of the log below which everything was durable, and so did not
-**          change any more, when the writing began.  A row whose record lies
-**          below was in the lists as it is, or its bit is set; one above it may
-**          have been added or have changed since.
-** WHEN     By the task, in pieces, where an eighth of the rows has changed
-**          since the last time, and at the close.  Not by the checkpoint, for
-**          which writers and other background work would wait as long as that
-**          takes.  The manifest need not name it: any file of the store will
-**          do, as what has happened since is known by its mark.  So it is
-**          loaded beside whatever checkpoint there is, and where the disk is
-**          full the older one stays.
-** LOADED   by whoever opens the store, before it is made: lists, then what is
-**          above the mark or has its bit set counts as changed, keys that it
-**          has not are recent, those that are gone die.  No row is read for
-**          that: all of it is in the store's index of keys.
-** FAILURE  A file that cannot be used is as good as none: the index is made.
+** MARK     A page of the log.  All pages below it were durable, and therefore
+**          no longer changed, when the save began.  A row whose record is
+**          below the mark was in the lists with its current value, or its bit
+**          is set.  A row above the mark may have been added or changed since.
+** WHEN     By the task, in pieces, once an eighth of the rows has changed since
+**          the last save, and at close.  Not by the checkpoint: writers and
+**          other background work would have to wait for the save.  The
+**          manifest need not name the file: any version of it will do, as the
+**          mark tells what has changed since.  It can therefore be loaded with
+**          any checkpoint, and if the disk is full the older file stays.
+** LOADED   by the process that opens the store, before it builds an index.  The
+**          lists are read; keys above the mark or with their bit set count as
+**          changed, keys not in the file are recent, and keys no longer in the
+**          table die.  No row is read for that: the store's key index suffices.
+** FAILURE  If the file cannot be used, the index is built from scratch.
 ** THREADS  The task's, under nearest_index.lock.
 */
 #ifndef EMB_NEAREST_SAVED_H
@@ -53,7 +51,7 @@ _Static_assert(sizeof(struct saved_part) == 32 &&
                    sizeof(struct saved_head) == 72 + 32 * EMB_SEGMENTS_MAX,
                "as in FORMAT.md");
 
-#define STREAM_BYTES (BLOCK_BYTES - 16) /* in a block */
+#define STREAM_BYTES (BLOCK_BYTES - 16) /* per block */
 
 /* What became of the file, for emb_stats. */
 enum saved_state {
@@ -88,12 +86,12 @@ struct loading {
   struct gather gather;
   struct ivf_saved group; /* memory for one */
   uint32_t phase, part, row;
-  uint64_t groups; /* of the part that are done */
+  uint64_t groups; /* of the part, already done */
   uint32_t list, block;
   emb_err why;
 };
 
-/* What a group takes in the stream. */
+/* Bytes of a group in the stream. */
 static inline size_t saved_group_bytes(uint32_t words, uint32_t marks) {
   return 4 + IVF_BLOCK * (sizeof(int64_t) + 4 * (size_t)words + marks);
 }

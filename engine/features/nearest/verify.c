@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** verify.c -- does the index agree with itself, and with the table?  Of
+** verify.c -- checks that the index agrees with itself and with the table, for
 ** emb_verify.
 **
-** The task waits meanwhile; writers do not.  What differs while rows come and
-** go is looked at again with every session out of the epoch, where removals
-** are, before it is reported.  Of the table's keys each must be in the lists,
-** or recent: recent keys only come as long as the task waits, and a key is
-** among them before its session leaves the epoch.
+** The task waits during the check; writers do not.  A difference found while
+** rows come and go is checked again with every session out of the epoch
+** (removals happen inside it) before it is reported.  Each key of the table
+** must be in the lists or recent.  While the task waits, recent keys are only
+** added, and a key is among them before its session leaves the epoch.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void note_missing(void *arg, int64_t key, uint64_t word) {
   c->missing[c->n++] = key;
 }
 
-/* Part by part, each with every session out. */
+/* Checks part by part, each with every session out of the epoch. */
 static int find_missing(struct checking *c) {
   struct core *core = c->s->core;
   int rc = EMB_OK;
@@ -100,7 +100,7 @@ static int order_of_keys(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Those that are recent are none. */
+/* Drops recent keys from the missing ones, and returns how many are left. */
 static size_t drop_recent(struct checking *c) {
   int64_t keys[RECENT_KEYS];
   uint64_t number = 0;
