@@ -16,10 +16,9 @@
 struct search {
   const struct ask *ask;
   struct core *core;
-  const struct scan_watch
-      *watch;          /* of the open scan: what to skip */
-  uint64_t first, end; /* pages */
-  uint32_t group;      /* pages compared per stay in the epoch */
+  const struct scan_watch *watch; /* of the open scan: what to skip */
+  uint64_t first, end;            /* pages */
+  uint32_t group;                 /* pages compared per stay in the epoch */
   /* Next extent to take; relaxed, as the next two. */
   _Atomic uint64_t next;
   _Atomic int stop;        /* a thread failed or was interrupted */
