@@ -193,7 +193,7 @@ static int take_lock(struct backup *b, char **err) {
   int rc = ext_backup_look(b->new, "", 0, &there, err);
   if (rc != SQLITE_OK)
     return rc;
-  b->half = there && !b->again; /* until checked */
+  b->half = there; /* until checked */
   rc = ext_backup_open(b, b->new, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                        &b->out, err);
   if (rc == SQLITE_OK) {
@@ -218,7 +218,7 @@ static int take_lock(struct backup *b, char **err) {
     else if (rc != SQLITE_OK)
       ext_sql_error(err, b->out, rc);
   }
-  b->made_new = rc == SQLITE_OK || (!there && rc != SQLITE_BUSY);
+  b->made_new = !there && rc != SQLITE_BUSY;
   return rc;
 }
 
@@ -248,16 +248,21 @@ static int backup_remove_leftovers(struct backup *b, char **err) {
   return b->again ? remove_unnamed(b, err) : SQLITE_OK;
 }
 
+/* All of it under the lock: before, another backup may still be publishing, and
+** what its rows will name would be taken for left over. */
 int ext_backup_target(struct backup *b, char **err) {
-  int rc = ext_backup_look(b->target, "", 0, &b->again, err);
-  if (rc == SQLITE_OK && b->again)
+  int rc = take_lock(b, err);
+  if (rc == SQLITE_OK)
+    rc = ext_backup_look(b->target, "", 0, &b->again, err);
+  if (rc == SQLITE_OK && b->again) {
+    b->half = 0;
     rc = look_at_earlier(b, err);
-  if (rc == SQLITE_OK)
-    rc = take_lock(b, err);
-  if (rc == SQLITE_OK && !b->again)
+  } else if (rc == SQLITE_OK)
     rc = look_at_nothing(b, err);
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK) {
+    b->made_new = 1;
     rc = backup_remove_leftovers(b, err);
+  }
   if (rc == SQLITE_OK) {
     emb_err error;
     int made = emb_place_make(b->new_emb, &error);

@@ -145,13 +145,18 @@ static const char *in_dir(const char *name) {
   return path;
 }
 
-static int open_db(const char *path, sqlite3 **db) {
-  int rc = sqlite3_open(path, db);
+static int open_db_by(const char *path, const char *by, sqlite3 **db) {
+  int rc =
+      sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, by);
   if (rc == SQLITE_OK)
     rc = sqlite3_emb_init(*db, NULL, NULL);
   if (rc == SQLITE_OK)
     rc = sqlite3_extended_result_codes(*db, 1);
   return rc;
+}
+
+static int open_db(const char *path, sqlite3 **db) {
+  return open_db_by(path, NULL, db);
 }
 
 static int exec(sqlite3 *db, const char *sql) {
@@ -683,5 +688,51 @@ TEST(two_at_once_to_one_place) {
     check_clean(1);
     SAY(copy_has() == 2, "%s: the copy is not the database", what);
   }
+  fail_remove(dir);
+}
+
+/* A thread that is kept waiting where it opens the file that is the lock: it
+ *has
+ ** seen nothing before that another backup may have replaced meanwhile. */
+static int slow_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
+                     int flags, int *out) {
+  if (name && strstr(name, "-backup-new"))
+    (void)usleep((useconds_t)(test_random() % 20000));
+  return sqlite3_vfs_find("unix")->xOpen(self, name, file, flags, out);
+}
+
+static void *back_up_slowly(void *arg) {
+  sqlite3 *db = NULL;
+  struct made *made = arg;
+  CHECK_EQ_INT(open_db_by(in_dir("app.db"), "slow", &db), SQLITE_OK);
+  (void)sqlite3_busy_timeout(db, 20000);
+  made->rc = back_up(db, made->text);
+  CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
+  return NULL;
+}
+
+TEST(one_is_slow_to_lock) {
+  sqlite3_vfs slow = *sqlite3_vfs_find("unix");
+  slow.zName = "slow";
+  slow.xOpen = slow_open;
+  CHECK_EQ_INT(sqlite3_vfs_register(&slow, 0), SQLITE_OK);
+  if (!make_base())
+    return;
+  for (int i = 0; i < 10; i++) {
+    pthread_t threads[2];
+    struct made made[2] = {{-1, ""}, {-1, ""}};
+    (void)snprintf(what, sizeof what, "one is slow, round %d", i);
+    fresh(AGAIN);
+    CHECK_EQ_INT(pthread_create(&threads[0], NULL, back_up_in_thread, &made[0]),
+                 0);
+    CHECK_EQ_INT(pthread_create(&threads[1], NULL, back_up_slowly, &made[1]),
+                 0);
+    for (int k = 0; k < 2; k++)
+      (void)pthread_join(threads[k], NULL);
+    check_clean(1);
+    SAY(copy_has() == 2, "%s: the copy is not the database (%d: %s; %d: %s)",
+        what, made[0].rc, made[0].text, made[1].rc, made[1].text);
+  }
+  CHECK_EQ_INT(sqlite3_vfs_unregister(&slow), SQLITE_OK);
   fail_remove(dir);
 }
