@@ -75,7 +75,7 @@ static int samples_command_check(struct ext_samples *table, char **err) {
 
 /* ---- drop ---------------------------------------------------------------- */
 
-/* ?1 is the text. */
+/* ?1 is bound to the text. */
 static int samples_drop_run(struct ext_samples *table, const char *sql,
                             const char *text, sqlite3_int64 *changed,
                             char **err) {

@@ -80,7 +80,7 @@ void ext_samples_map_free(struct ext_samples_map *map) {
   sqlite3_free(map);
 }
 
-/* The statement, prepared, with ?1 bound. */
+/* The prepared statement, with ?1 bound. */
 static int samples_map_statement(struct ext_samples_map *map, int i,
                                  sqlite3_int64 number, sqlite3_stmt **statement,
                                  char **err) {
@@ -326,7 +326,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
                                err);
   if (rc == SQLITE_OK)
     rc = ext_samples_run(map->table, statement, err);
-  /* The file's count has changed, and after an error the bits, too. */
+  /* The file's count has changed, and after an error so may the bits. */
   ext_samples_map_forget(map);
   return rc;
 }

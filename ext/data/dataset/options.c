@@ -81,8 +81,7 @@ int ext_samples_options_copy(struct ext_samples_options *to,
   return rc;
 }
 
-/* ---- one option -------------------------------------------------------------
- */
+/* ---- one option ---------------------------------------------------------- */
 
 static int samples_option_word(const char *const *words, const char *name,
                                const char *value, uint32_t *to, char **err) {
@@ -221,8 +220,7 @@ static int samples_option_set(void *arg, int i, const char *value, char **err) {
   }
 }
 
-/* ---- texts ------------------------------------------------------------------
- */
+/* ---- texts --------------------------------------------------------------- */
 
 static const struct ext_pair_names samples_pairs = {
     samples_option_names, SAMPLES_OPTIONS, "format=csv, label_column=label",
@@ -233,7 +231,7 @@ int ext_samples_options_pairs(struct ext_samples_options *options,
   return ext_pairs(value, &samples_pairs, options, err);
 }
 
-/* `name = value`, where the value may stand in quotes. */
+/* Parses `name = value`; the value may be quoted. */
 static int samples_option_argument(struct ext_samples_options *options,
                                    const char *text, uint64_t *seen,
                                    char **err) {
@@ -360,14 +358,13 @@ char *ext_samples_options_text(const struct ext_samples_options *options) {
   return sqlite3_str_finish(to);
 }
 
-/* ---- beside it -------------------------------------------------------------
- */
+/* ---- beside it ----------------------------------------------------------- */
 
 int ext_samples_dataset(sqlite3_value *value, const char **dataset,
                         char **err) {
   int type = value ? sqlite3_value_type(value) : SQLITE_NULL;
   *dataset = "";
-  if (type == SQLITE_INTEGER) { /* a number is a name, too */
+  if (type == SQLITE_INTEGER) { /* a number is also a name */
     *dataset = (const char *)sqlite3_value_text(value);
     return *dataset ? SQLITE_OK : SQLITE_NOMEM;
   }

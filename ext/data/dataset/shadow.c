@@ -63,8 +63,7 @@ int ext_samples_shadow_rename(struct ext_samples *table, const char *name,
   return rc;
 }
 
-/* ---- statements -------------------------------------------------------------
- */
+/* ---- statements ---------------------------------------------------------- */
 
 /* In the format a name of a table is @files and the like. */
 int ext_samples_prepare(struct ext_samples *table, const char *format,

@@ -23,7 +23,7 @@ struct samples_tvf {
   struct ext_tvf_cursor base; /* must be first */
   struct ext_samples_scan *scan;
   sqlite3_stmt *hold;
-  int first;   /* the scan is on a row that was not given out */
+  int first;   /* the scan is on a row not returned yet */
   int columns; /* before those of the table */
 };
 
@@ -87,7 +87,7 @@ static int samples_tvf_start(struct samples_tvf *cursor, sqlite3_value *name,
   return rc;
 }
 
-/* Which columns of the table are read. */
+/* Finds which columns of the table are read. */
 static int samples_tvf_reads(const struct samples_tvf *cursor) {
   return cursor->base.plan / EXT_TVF_PLAN >> cursor->columns;
 }

@@ -215,7 +215,7 @@ static int samples_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The keys of an IN, each once, in their order. */
+/* The keys of an IN list, each once, in ascending order. */
 static int samples_in(sqlite3_value *list, const struct ext_range *range,
                       int64_t **out, size_t *count) {
   int64_t *keys = NULL;
