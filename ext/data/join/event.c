@@ -7,7 +7,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* What the query's columns are. */
+/* Columns of the query. */
 enum { EVENT_POSITION, EVENT_REQUEST, EVENT_TIME, EVENT_KIND, EVENT_FEATURES };
 
 #define EVENT_TIME_MAX (INT64_C(1) << 62)
@@ -227,7 +227,7 @@ static int event_add(struct join_call *call, sqlite3_stmt *row,
   return rc;
 }
 
-/* One that waited for its request. */
+/* An action that waited for its request. */
 static int event_waited(struct join_call *call, sqlite3_stmt *rows,
                         const struct join_found *found,
                         const struct join_value *id) {
@@ -247,7 +247,7 @@ static int event_waited(struct join_call *call, sqlite3_stmt *rows,
   return SQLITE_OK;
 }
 
-/* The actions that came before their request. */
+/* Applies the actions that came before their request. */
 static int event_apply_early(struct join_call *call,
                              const struct join_found *found,
                              const struct join_value *id, uint64_t hash) {
@@ -310,7 +310,7 @@ static int event_request(struct join_call *call, sqlite3_stmt *row,
 
 /* ---- a row --------------------------------------------------------------- */
 
-/* *taken = 0: it was taken in before. */
+/* *taken = 0: the event was taken in by an earlier call. */
 static int event_position(struct join_call *call, sqlite3_stmt *row,
                           int *taken) {
   int64_t position = sqlite3_column_int64(row, EVENT_POSITION);
