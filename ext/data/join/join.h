@@ -13,10 +13,10 @@
 **           (memory.c), and a stamp in `counts` proves the copy current.  Each
 **           call writes a new stamp, so that a ROLLBACK, a crash, or a call of
 **           another connection is detected and the copy is read again
-**           (load.c).  takes in all rows of one user query, in one
-**           transaction:  the position of its source, requests, actions,
-**           states, examples and counts (call.c).  So input that is sent again
-**           is taken in once.
+**           (load.c).
+** A CALL    takes in all rows of one user query, in one transaction: the
+**           position of its source, requests, actions, states, examples and
+**           counts (call.c).  So input that is sent again is taken in once.
 **
 **             request --> waiting --> joined            an action came in time
 **                            |           ^
@@ -29,10 +29,10 @@
 **           with each event.  How an event is treated depends on the watermark
 **           alone, not on how the stream was divided into calls or on how much
 **           memory there is; only the order of the examples depends on those.
-**           A request at t   waits until the watermark reaches t + window, the
-**           longest kind's,   is known until it reaches that + remember, and
-**           then removed, and an action at t without a request until it reaches
-**           t + early.
+**           A request at t
+**             waits until the watermark reaches t + window, the longest kind's,
+**             is known until it reaches that + remember, and is then removed,
+**           and an action at t without a request until it reaches t + early.
 ** STATES    Two bits each, by number of request (states.c).
 ** FINDING   A request by its id (find.c): the newest are in two halves of
 **           memory with their features (memory.c).  When one is full, the other
@@ -41,10 +41,10 @@
 **           waits.  A filter per run says where an id is not.
 ** WEIGHTS   Of a negative that was kept with probability r = share:
 **             weight    1 / r    for a loss that is weighted, or
-**             log_odds  -ln r    to be added to the score in training only, for
-**           all examples.  Keeping negatives at the rate r multiplies the odds
-**           p / (1 - p) in the remaining examples by 1 / r, so the score of a
-**           model trained on them is too high by -ln r (King and Zeng,
+**             log_odds  -ln r    to be added to the score in training only,
+**           for all examples.  Keeping negatives at the rate r multiplies the
+**           odds p / (1 - p) in the remaining examples by 1 / r, so the score
+**           of a model trained on them is too high by -ln r (King and Zeng,
 **           "Logistic regression in rare events data", 2001: their prior
 **           correction, and their weighting; Monolith's LogitCorrection is the
 **           former).  Either makes the model calibrated; both together are
