@@ -34,7 +34,7 @@ static void coreset_free(struct coreset *coreset) {
   *coreset = (struct coreset){.failed = coreset->failed};
 }
 
-/* What to choose, from the first row: it is the same for all. */
+/* What to choose, from the first row; it is the same for all rows. */
 static int coreset_ask(struct coreset *coreset, sqlite3_value **argv,
                        char **err) {
   const char *method;
@@ -93,8 +93,7 @@ static void coreset_step(sqlite3_context *context, int argc,
   }
 }
 
-/* ---- in the order of the keys -----------------------------------------------
- */
+/* ---- in the order of the keys -------------------------------------------- */
 
 struct place {
   int64_t key;
@@ -150,8 +149,7 @@ static int coreset_sort(struct coreset *coreset, char **err) {
   return rc;
 }
 
-/* ---- the result
- * --------------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------- */
 
 static int coreset_choose(sqlite3_context *context,
                           const struct coreset *coreset, emb_chosen *chosen,

@@ -52,12 +52,11 @@ static void drift_free(struct drift_state *state) {
   *state = (struct drift_state){.failed = state->failed};
 }
 
-/* ---- options
- * ------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------- */
 
 enum { DRIFT_BANDWIDTH, DRIFT_GAMMA, DRIFT_MEDIAN, DRIFT_ESTIMATE };
 
-/* A number above 0. */
+/* Parses a number above 0. */
 static int drift_positive(const char *name, const char *value, double *to,
                           char **err) {
   size_t n = text_double(value, to);
@@ -67,7 +66,7 @@ static int drift_positive(const char *name, const char *value, double *to,
   return SQLITE_OK;
 }
 
-/* 0 or 1 for one of two words. */
+/* Parses one of two words as 0 or 1. */
 static int drift_word(const char *name, const char *value,
                       const char *const words[2], int *to, char **err) {
   for (*to = 0; *to < 2; ++*to)
@@ -109,7 +108,7 @@ static int drift_bins_option(void *arg, int i, const char *value, char **err) {
   return SQLITE_OK;
 }
 
-/* Of the first row; they are the same for all. */
+/* Reads the options of the first row; they are the same for all rows. */
 static int drift_ask(struct drift_state *state, int what, sqlite3_value *value,
                      char **err) {
   static const char *const names[] = {"bandwidth", "gamma", "median",
@@ -124,8 +123,7 @@ static int drift_ask(struct drift_state *state, int what, sqlite3_value *value,
   return rc;
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static int drift_add_number(struct drift_numbers *to, sqlite3_value *value,
                             const char *name, char **err) {
@@ -193,9 +191,7 @@ static void drift_step(sqlite3_context *context, int argc,
   }
 }
 
-/* ---- mmd
- * ---------------------------------------------------------------------------
- */
+/* ---- mmd ----------------------------------------------------------------- */
 
 /* Numbers as vectors of one element: less their mean, as float32 would cut them
 ** off otherwise.  *unit: 1 in the vectors is so much. */
@@ -222,7 +218,7 @@ static int drift_as_points(struct drift_state *state, double *unit) {
   return SQLITE_OK;
 }
 
-/* The others behind the references. */
+/* Appends the other sample to the references. */
 static int drift_join(struct drift_state *state) {
   struct ext_points *to = &state->points[1], *from = &state->points[0];
   size_t vector = to->dim * sizeof(float);
@@ -260,8 +256,7 @@ static int drift_mmd(struct drift_state *state, struct ext_conn *conn,
   return rc == EMB_OK ? SQLITE_OK : ext_engine_error(err, rc, cause.text);
 }
 
-/* ---- the others
- * ---------------------------------------------------------------------- */
+/* ---- the others ---------------------------------------------------------- */
 
 static double drift_one(const struct drift_state *state, int what,
                         struct drift_numbers x, struct drift_numbers y) {
@@ -275,7 +270,7 @@ static double drift_one(const struct drift_state *state, int what,
   }
 }
 
-/* Of vectors: the mean over dimensions. */
+/* For vectors: the mean over dimensions. */
 static int drift_columns(struct drift_state *state, int what,
                          struct ext_conn *conn, double *result, char **err) {
   uint32_t dim = state->points[0].dim;
