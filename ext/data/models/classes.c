@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** classes.c -- emb_f1(predicted, label [, average]): how well classes are told
-** from each other.
+** apart.
 **
 ** COUNTS    Of each class, an INTEGER or a TEXT: how often it was predicted and
 **           right, predicted, and the label.  F1 of a class is 2 right /
@@ -42,8 +42,7 @@ static void f1_free(struct f1 *f1) {
   *f1 = (struct f1){.failed = f1->failed};
 }
 
-/* ---- classes
- * -------------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------- */
 
 /* Where the class is, or would be. */
 static struct class_count *f1_slot(struct class_count *slots, size_t capacity,
@@ -113,8 +112,7 @@ static int f1_class(struct f1 *f1, sqlite3_value *value, const char *what,
   return SQLITE_OK;
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static int f1_ask(struct f1 *f1, sqlite3_value *value, char **err) {
   const char *text;
@@ -170,10 +168,9 @@ static void f1_step(sqlite3_context *context, int argc, sqlite3_value **argv) {
   }
 }
 
-/* ---- the result
- * ------------------------------------------------------------------ */
+/* ---- the result ---------------------------------------------------------- */
 
-/* 0 of a class that is neither predicted nor a label. */
+/* 0 for a class that is neither predicted nor a label. */
 static double f1_of(const struct class_count *class) {
   int64_t all = class->predicted + class->labels;
   return all ? 2 * (double)class->right / (double)all : 0;
