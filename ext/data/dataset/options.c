@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** options.c -- what is said of a file's format: in CREATE VIRTUAL TABLE for all
-** files of a table, and for one of them where it is registered.
+** options.c -- options for a file's format: in CREATE VIRTUAL TABLE for all
+** files of a table, and for one file when it is registered.
 **
-** What can be known only when all was said (a label has a place, and is then an
-** unsigned number of one byte) is filled in by finish.
+** What can be known only after all options are read (a label has a place, and
+** is then an unsigned number of one byte) is filled in by finish.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"

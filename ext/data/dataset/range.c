@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** range.c -- the samples of a range of keys, in the order of these: of files
-** and rows by turns, without reading a record.
+** range.c -- the samples of a range of keys, in key order, from files and rows
+** merged, without reading a record.
 **
 ** LEFT OUT  Files and blocks of which no timestamp is asked for, deleted
 **           records, and what is another worker's.  Where the timestamps of a
@@ -12,11 +12,11 @@
 **           How long a stripe is, and whose, follows from the file as it was
 **           registered, and from nothing else: not from other files, from
 **           deletions, or from when a worker looks.  So workers that begin at
-**           different times, each in a state of its own of a table that
-**           changes, still get each key exactly once.  A stripe is an eighth
-**           of a worker's share of the file, but not more than about a
-**           megabyte, which is read at once: so that an interval of time, too,
-**           is divided evenly.
+**           different times, each seeing its own state of a changing table,
+**           still get each key exactly once.  A stripe is an eighth of a
+**           worker's share of the file, but not more than about a megabyte,
+**           which is read at once: so that an interval of time, too, is divided
+**           evenly.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"

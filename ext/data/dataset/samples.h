@@ -20,12 +20,12 @@
 **           of each file is indexed, and a cursor keeps the file, the block and
 **           the bits that it used last.  Opening a table builds nothing,
 **           nothing can go stale, and no memory grows with the samples.
-** FILES     options.c (what a format says, and values beside it), shadow.c
+** FILES     options.c (options of a format, and the values beside it), shadow.c
 **           (these tables), map.c (from a key to a record), range.c (which keys
 **           come next), scan.c, scan.h (their records, read ahead), column.c
-**           (what is in them), add.c (a file is registered), command.c,
-**           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
-**           (batches and workers), directory.c (which files there are).
+**           (what is in them), add.c (registers a file), command.c, update.c
+**           (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c (batches and
+**           workers), directory.c (which files there are).
 ** ERRORS    As ext/value/value.h.  A file that has changed gives
 **           SQLITE_MISMATCH; a missing file gives SQLITE_CANTOPEN.
 */
@@ -114,8 +114,8 @@ int ext_samples_shadow_drop(struct ext_samples *table, char **err);
 int ext_samples_shadow_rename(struct ext_samples *table, const char *name,
                               char **err);
 int ext_samples_shadow_is(const char *suffix);
-/* A statement about them, in which @files stands for the table of files, and so
-** of the others. */
+/* Prepares a statement on the shadow tables; @files in it is replaced by the
+** name of the table of files, and the other names likewise. */
 int ext_samples_prepare(struct ext_samples *table, const char *format,
                         sqlite3_stmt **statement, char **err);
 /* Runs a statement that returns no row, and resets it. */
@@ -135,7 +135,7 @@ struct ext_samples_file {
   char *path, *dataset;      /* stored behind the struct */
   emb_samples_format format;
   emb_samples_file as;
-  sqlite3_int64 whole; /* sum of all of it; 0: it was not read */
+  sqlite3_int64 whole; /* checksum of the whole file; 0: it was not read */
 };
 void ext_samples_file_drop(struct ext_samples_file *file);
 /* The columns of NAME_files in the order in which ext_samples_file_read takes
@@ -182,20 +182,20 @@ int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
 
 /* ---- range.c: which keys come next --------------------------------------- */
 
-/* A sample that comes. */
+/* A sample to be returned. */
 struct ext_samples_entry {
   int64_t key;
   struct ext_samples_file *file; /* a reference; NULL: a row, or none */
   uint32_t record;               /* in its batch */
   uint8_t is_read;               /* its record is */
   uint8_t is_there;
-  uint8_t is_timed; /* whether it is wanted its timestamp says, in the record */
+  uint8_t is_timed; /* the record's timestamp decides if it is wanted */
 };
 
-/* What is asked for. */
+/* What the scan asks for. */
 struct ext_samples_ask {
   struct ext_range keys, times;
-  char *dataset;           /* NULL: of all */
+  char *dataset;           /* NULL: all */
   int reads;               /* EXT_SAMPLES_BIT of columns */
   int64_t worker, workers; /* 0: no workers */
 };
@@ -205,11 +205,11 @@ int ext_samples_range_new(struct ext_samples *table,
                           struct ext_samples_map *map,
                           struct ext_samples_range **range);
 void ext_samples_range_free(struct ext_samples_range *range);
-/* Begins; the ask stays the caller's. */
+/* Begins the range; the ask stays the caller's. */
 int ext_samples_range_begin(struct ext_samples_range *range,
                             const struct ext_samples_ask *ask, char **err);
-/* The next one, in the order of keys; *found = 0: there is none.  The entry has
-** a reference to its file, and needs its record exactly if is_read. */
+/* The next sample, in key order; *found = 0: no more.  The entry holds a
+** reference to its file, and needs its record exactly if is_read. */
 int ext_samples_range_next(struct ext_samples_range *range,
                            struct ext_samples_entry *entry,
                            struct ext_samples_place *place, int *found,
@@ -221,13 +221,13 @@ struct ext_samples_scan;
 int ext_samples_scan_new(struct ext_samples *table,
                          struct ext_samples_scan **scan);
 void ext_samples_scan_free(struct ext_samples_scan *scan);
-/* Nothing is kept for the next one: the table goes, or gets another name. */
+/* Frees the spare scan: the table is going away or is being renamed. */
 void ext_samples_scan_free_spare(struct ext_samples *table);
-/* In the order of keys.  Takes over ask->dataset, after an error too. */
+/* Scans in key order.  Takes over ask->dataset, also after an error. */
 int ext_samples_scan_range(struct ext_samples_scan *scan,
                            struct ext_samples_ask *ask, char **err);
-/* These keys in this order, all of them, whether they are there or not; the
-** array is taken over (sqlite3_free), after an error, too. */
+/* Scans these keys in this order, all of them, found or not; takes over the
+** array (sqlite3_free), also after an error. */
 int ext_samples_scan_list(struct ext_samples_scan *scan, int64_t *keys,
                           size_t n, int reads, char **err);
 /* Moves to the first sample after either call, then to the next. */
@@ -254,7 +254,7 @@ int ext_samples_add(struct ext_samples *table,
 ** seen to be free, or the next. */
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err);
-/* No key up to the last of these is given to others. */
+/* Moves the next key to be assigned past the last of these. */
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err);
 int ext_samples_command(struct ext_samples *table, sqlite3_value *command,

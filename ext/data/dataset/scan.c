@@ -2,9 +2,9 @@
 **
 ** scan.c -- samples with their records, which are read ahead.
 **
-** A scan has a few loads: batches of records that are under way, in the order
-** in which they will be asked for.  The front one is handed out, sample by
-** sample, while the others are read.
+** A scan has a few loads: batches of records in flight, in the order in which
+** they will be needed.  The front one is handed out, sample by sample, while
+** the others are read.
 **
 **     range: the next samples in the order of keys fill a load until it has no
 **            room, or is as large as it may be: the first few records, then
@@ -137,7 +137,7 @@ static int samples_load_new(struct ext_samples_scan *scan,
   return SQLITE_OK;
 }
 
-/* Creates the batch that reads the load, when its first record is read. */
+/* Opens the reader and the load's batch, when the first record is read. */
 static int samples_load_batch(struct ext_samples_scan *scan,
                               struct samples_scan_load *load, char **err) {
   size_t bytes = scan->is_list ? LIST_BYTES : LOAD_BYTES;
@@ -378,7 +378,7 @@ static int samples_scan_wait(struct ext_samples_scan *scan, char **err) {
   return samples_scan_error(rc, &why, err);
 }
 
-/* Whether the sample at hand is wanted, where its record says so. */
+/* Is the current sample wanted?  If is_timed, its record decides. */
 static int samples_scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
                                   char **err) {
   int rc = SQLITE_OK;
@@ -391,7 +391,7 @@ static int samples_scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
   return rc;
 }
 
-/* Over the front load if it is done; from there to a wanted sample. */
+/* Skips the front load if it is done, then moves to a wanted sample. */
 static int samples_scan_settle(struct ext_samples_scan *scan, char **err) {
   int rc = SQLITE_OK, wanted = 0;
   while (rc == SQLITE_OK && !wanted) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** scan.h -- a scan, as scan.c moves it and column.c looks at where it is.
+** scan.h -- a scan, moved by scan.c and read by column.c.
 */
 #ifndef EMB_EXT_SAMPLES_SCAN_H
 #define EMB_EXT_SAMPLES_SCAN_H

@@ -192,7 +192,7 @@ static int samples_worker_number(sqlite3_value *value, const char *what,
   return rc;
 }
 
-/* One end of the interval, which may be absent. */
+/* Parses one end of the interval, which may be absent. */
 static int samples_worker_time(struct ext_range *times, char op,
                                sqlite3_value *value, const char *what,
                                char **err) {
@@ -255,7 +255,7 @@ struct ext_samples_client *ext_samples_client(struct ext_conn *conn) {
   return ext_conn_get_clientdata(conn, "emb_samples");
 }
 
-/* The client itself is the connection's. */
+/* The connection owns the client itself. */
 static void samples_module_free(void *arg) {
   struct ext_samples_client *client = arg;
   ext_conn_unref(client->conn);

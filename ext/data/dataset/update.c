@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** update.c -- xUpdate: samples that are inserted, changed and deleted.
+** update.c -- xUpdate: samples are inserted, changed and deleted.
 **
 ** An inserted sample is a row of NAME_rows, in SQLite's own file, and not in
 ** one of ours: there it is part of the transaction, atomic after a crash,

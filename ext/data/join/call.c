@@ -3,7 +3,7 @@
 ** call.c -- a call of emb_join, from the first SQL to the last.
 **
 **   1  SAVEPOINT; the write lock, so that nothing read below can change
-**   2  counts, options, kinds, sources; memory anew where its stamp is another
+**   2  counts, options, kinds, sources; memory is reloaded if its stamp differs
 **   3  each row of the user's query is an event
 **   4  what the watermark has reached: windows that end, requests to forget
 **   5  states, counts with a new stamp, the source's position and time
@@ -383,7 +383,8 @@ static void call_free(struct join_call *call) {
   sqlite3_free(call->kinds);
 }
 
-/* All between SAVEPOINT and RELEASE; *from: number of the first example. */
+/* Everything between SAVEPOINT and RELEASE; *from: number of the first
+** example. */
 static int call_run(struct join_call *call, const struct ext_join_ask *ask,
                     int64_t *from) {
   int rc = call_begin(call);

@@ -2,8 +2,8 @@
 **
 ** create.c -- a joiner's tables.
 **
-**   emb_join_create(joiner)  creates them; NULL emb_join_drop(joiner)    drops
-**   them; NULL
+**   emb_join_create(joiner)  creates them; NULL
+**   emb_join_drop(joiner)    drops them; NULL
 **
 ** join/tvf.c fills them.
 */

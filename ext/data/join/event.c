@@ -81,8 +81,8 @@ static int event_end_pending(struct join_call *call, int64_t n) {
   return ext_join_do(call, remove);
 }
 
-/* The request waits.  An action that no other can outdo makes the example now;
-** else it is the best so far. */
+/* The request is waiting.  An action that no other can outdo makes the example
+** now; any other is kept if it is the best so far. */
 static int event_label(struct join_call *call, const struct join_found *found,
                        const struct join_value *id,
                        const struct join_kind *kind) {
@@ -149,7 +149,7 @@ static int event_act(struct join_call *call, const struct join_found *found,
   return SQLITE_OK;
 }
 
-/* No request yet. */
+/* Keeps an action that has no request yet. */
 static int event_keep(struct join_call *call, const struct join_value *id,
                       uint64_t hash, const struct event_action *action) {
   struct ext_joiner *joiner = call->joiner;

@@ -12,7 +12,7 @@
 /* An id of more bytes is an error. */
 #define JOIN_ID_MAX 1024
 
-/* An SQL value that is read, and not kept. */
+/* An SQL value that is read in place, not copied. */
 struct join_value {
   int type;       /* SQLITE_INTEGER ... */
   const void *at; /* of a TEXT or BLOB; NULL: `bits` */
@@ -118,7 +118,7 @@ enum join_state {
   JOIN_IS_DROPPED
 };
 
-/* States of so many requests are one row, two of which fill a page. */
+/* Requests whose states share one row; two rows fill a page. */
 #define JOIN_CHUNK 8000
 #define JOIN_CHUNK_BYTES (JOIN_CHUNK / 4)
 
@@ -251,7 +251,7 @@ static inline int join_is_over(const struct join_call *call, int64_t time,
   return join_sum(time, after) <= join_watermark(call);
 }
 
-/* Requests with a time up to it are as if they had never been. */
+/* Requests with a time up to this are treated as if they had never existed. */
 static inline int64_t join_forgotten(const struct join_call *call) {
   return join_sum(join_sum(join_watermark(call), -call->window),
                   -call->options.remember);
@@ -301,7 +301,7 @@ int ext_join_runs_add(struct ext_joiner *joiner, int64_t run, int64_t newest,
                       struct join_filter *filter);
 void ext_join_run_remove(struct ext_joiner *joiner, size_t i);
 
-/* Makes memory what the tables have. */
+/* Reloads memory from the tables. */
 int ext_join_load(struct join_call *call);
 int ext_join_load_early(struct join_call *call);
 void ext_join_forget(struct ext_joiner *joiner);

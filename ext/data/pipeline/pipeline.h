@@ -29,7 +29,7 @@
 
 /* ---- scope.c: SQL with named parameters ---------------------------------- */
 
-/* What a parameter is. */
+/* The value of a parameter. */
 struct ext_given {
   const char *name;
   int type; /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT or SQLITE_NULL */
@@ -85,8 +85,8 @@ struct ext_pipeline {
   struct ext_scope scope; /* with "pipeline" and "seed" */
 };
 
-/* By name or number, which a function was given.  For ext_pipeline_free, after
-** an error too. */
+/* By name or number, as given to a function.  Free it with ext_pipeline_free,
+** also after an error. */
 int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
                       struct ext_pipeline *pipeline, char **err);
 void ext_pipeline_free(struct ext_pipeline *pipeline);
@@ -110,8 +110,8 @@ struct ext_policy {
   char *options; /* JSON, with what is not given */
 };
 
-/* json: {"policy": name, option: value, ...}.  For ext_policy_free, after an
-** error too. */
+/* json: {"policy": name, option: value, ...}.  Free it with ext_policy_free,
+** also after an error. */
 int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
                     const char *json, struct ext_policy *policy, char **err);
 void ext_policy_free(struct ext_policy *policy);
@@ -161,8 +161,8 @@ void ext_ask_free(struct ext_asker *asker);
 /* Gives positions to new samples; *n: their number. */
 int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
                         char **err);
-/* Decides until there is a trigger, which it records (*trigger), or nothing
-** more to decide (-1). */
+/* Decides until it records a trigger (*trigger), or nothing is left to decide
+** (-1). */
 int ext_pipeline_decide(struct ext_pipeline *pipeline, sqlite3_int64 *trigger,
                         char **err);
 /* Chooses what the trigger is trained on. */

@@ -4,9 +4,9 @@
 ** in their order, into `selection`; and its partitions.
 **
 ** CANDIDATES  are the samples with positions from :low to :high: all so far, or
-**             those of this trigger and of as many before it as the option
-**             `tail` says.  There are :candidates of them, of which :size are
-**             to be taken.
+**             those of this trigger and of as many earlier triggers as the
+**             option `tail` says.  There are :candidates of them, of which
+**             :size are to be taken.
 ** RANDOM      :seed is the pipeline's and :stream the trigger's.
 ** AFTERWARDS  Statements after the policy's SELECT run then: a policy that
 **             needs to know what it took before records it in sample_state.
@@ -31,7 +31,7 @@ static const char select_candidates_sql[] =
     "SELECT count(*) FROM sample_state"
     " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high";
 
-/* The first triggers are trained on all samples so far. */
+/* The first triggers are trained on all samples that `tail` allows. */
 static const char select_warmup_sql[] =
     "SELECT json_object('policy', 'new_data', 'tail', :tail)"
     " WHERE :trigger < :warmup_triggers";

@@ -109,7 +109,7 @@ static int selected_partition(struct ext_scope *scope, struct span *span,
   return rc;
 }
 
-/* The same of an epoch's choice, :chosen, whose partitions are not stored. */
+/* As above for an epoch's choice, :chosen, whose partitions are not stored. */
 static int selected_epoch(struct ext_scope *scope, struct span *span,
                           char **err) {
   static const char which[] =
