@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** data.c -- what the folders of ext/data/ register.
+** data.c -- registers the folders of ext/data/.
 */
 #include "data.h"
 

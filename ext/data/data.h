@@ -5,9 +5,9 @@
 ** ROLE      A product of its own beside the tables of module emb, with its own
 **           entry point (sqlite3_emb_data_init): files of samples, coresets and
 **           drift, pipelines that decide when and on what to train, joined
-**           events, and what is said of models.  Nothing of it needs a store.
-**           Uses value/, conn/, fn/ and tvf/; of these none knows it: without
-**           it (make OMIT_DATA=1) they are complete.
+**           events, and the evaluation and differences of models.  None of it
+**           needs a store.  Uses value/, conn/, fn/ and tvf/; none of these
+**           depends on it: they are complete without it (make OMIT_DATA=1).
 ** FOLDERS   dataset/   the module emb_samples: records of files
 **           choose/    emb_random, emb_entropy, emb_coreset, emb_drift_*
 **           models/    emb_accuracy and others, emb_diff, emb_patch

@@ -23,7 +23,7 @@
 /* Registers all of them on a connection.  Returns an SQLite code. */
 int ext_choose_register(sqlite3 *db);
 
-/* The parts of it, each in a file of its own. */
+/* Its parts, each in a file of its own. */
 int ext_choose_random_register(sqlite3 *db);
 int ext_choose_entropy_register(sqlite3 *db);
 int ext_choose_coreset_register(sqlite3 *db);
@@ -33,7 +33,7 @@ int ext_choose_chosen_register(struct ext_conn *conn);
 
 /* ---- points.c ------------------------------------------------------------ */
 
-/* Vectors of one dimension, in the order in which they came; zeros: none. */
+/* Vectors of one dimension, in order of arrival; all zeros: none. */
 struct ext_points {
   float *vectors;
   size_t n, capacity;

@@ -56,7 +56,7 @@ static void drift_free(struct drift_state *state) {
 
 enum { DRIFT_BANDWIDTH, DRIFT_GAMMA, DRIFT_MEDIAN, DRIFT_ESTIMATE };
 
-/* A number above 0. */
+/* Parses a number above 0. */
 static int drift_positive(const char *name, const char *value, double *to,
                           char **err) {
   size_t n = text_double(value, to);
@@ -66,7 +66,7 @@ static int drift_positive(const char *name, const char *value, double *to,
   return SQLITE_OK;
 }
 
-/* 0 or 1 for one of two words. */
+/* Parses one of two words as 0 or 1. */
 static int drift_word(const char *name, const char *value,
                       const char *const words[2], int *to, char **err) {
   for (*to = 0; *to < 2; ++*to)
@@ -108,7 +108,7 @@ static int drift_bins_option(void *arg, int i, const char *value, char **err) {
   return SQLITE_OK;
 }
 
-/* Of the first row; they are the same for all. */
+/* Reads the options of the first row; they are the same for all rows. */
 static int drift_ask(struct drift_state *state, int what, sqlite3_value *value,
                      char **err) {
   static const char *const names[] = {"bandwidth", "gamma", "median",
@@ -218,7 +218,7 @@ static int drift_as_points(struct drift_state *state, double *unit) {
   return SQLITE_OK;
 }
 
-/* The others behind the references. */
+/* Appends the other sample to the references. */
 static int drift_join(struct drift_state *state) {
   struct ext_points *to = &state->points[1], *from = &state->points[0];
   size_t vector = to->dim * sizeof(float);
@@ -270,7 +270,7 @@ static double drift_one(const struct drift_state *state, int what,
   }
 }
 
-/* Of vectors: the mean over dimensions. */
+/* For vectors: the mean over dimensions. */
 static int drift_columns(struct drift_state *state, int what,
                          struct ext_conn *conn, double *result, char **err) {
   uint32_t dim = state->points[0].dim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** points.c -- vectors that an aggregate gathers.
+** points.c -- vectors gathered by an aggregate.
 */
 #include "choose.h"
 SQLITE_EXTENSION_INIT3

@@ -10,9 +10,9 @@
 ** IGNORE those that are not yet.
 **
 ** An error must leave nothing behind, and SQLite undoes for us only what a
-** statement of several rows has written.  So the row of NAME_files, by which
-** all else counts, is written last; and blocks that an error has left are
-** removed before those of the next file with that number are written.
+** statement of several rows has written.  So the row of NAME_files, without
+** which the rest does not count, is written last.  Blocks left by an error are
+** removed before the next file with that number writes its own.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -39,7 +39,7 @@ struct samples_answer {
   sqlite3_int64 number;
 };
 
-/* A statement with a few numbers; gives at most one. */
+/* Runs a statement that binds a few numbers and returns at most one. */
 static int samples_keys_ask(struct ext_samples *table, const char *sql,
                             const int64_t *numbers, int n,
                             struct samples_answer *answer, char **err) {
@@ -54,7 +54,7 @@ static int samples_keys_ask(struct ext_samples *table, const char *sql,
   return rc;
 }
 
-/* Free are keys that neither a file nor a row has. */
+/* Keys are free if neither a file nor a row has them. */
 static int samples_keys_check(struct ext_samples *table, int64_t first,
                               uint64_t n, char **err) {
   int64_t range[2] = {first, (int64_t)((uint64_t)first + n - 1)};
@@ -145,7 +145,7 @@ static int samples_adding_block(void *arg, const emb_samples_block *block) {
   return adding->rc;
 }
 
-/* Whether the path is registered; else the number of the new file. */
+/* Checks that the path is not registered; finds the number of the new file. */
 static int samples_adding_number(struct samples_adding *adding, char **err) {
   struct ext_samples *table = adding->table;
   sqlite3_stmt *statement = NULL;
@@ -235,7 +235,7 @@ static int samples_adding_row(struct samples_adding *adding,
   if (rc == SQLITE_OK) {
     sqlite3_bind_int64(row, 1, adding->id);
     sqlite3_bind_int64(row, 2, first);
-    if (found->records) /* else it has no keys */
+    if (found->records) /* otherwise the file has no keys */
       sqlite3_bind_int64(row, 3,
                          (int64_t)((uint64_t)first + found->records - 1));
     sqlite3_bind_int64(row, 4, found->least);
@@ -298,7 +298,7 @@ static int samples_adding_begin(struct samples_adding *adding,
   return rc;
 }
 
-/* Keys that the caller has chosen must be free; the next ones always are. */
+/* Keys chosen by the caller must be free; the next keys always are. */
 static int samples_adding_keys(struct ext_samples *table, sqlite3_value *given,
                                uint64_t n, int64_t *first, char **err) {
   int is_given = given && sqlite3_value_type(given) != SQLITE_NULL;

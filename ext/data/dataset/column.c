@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** column.c -- what the sample that a scan is on has in its columns.
+** column.c -- the column values of a scan's current sample.
 */
 #include "engine/data/emb_data.h"
 #include "scan.h"
@@ -36,7 +36,7 @@ static int samples_result_payload(struct ext_samples_scan *scan,
   return SQLITE_OK;
 }
 
-/* A field of CSV that is written as an integer is one. */
+/* A CSV field written as an integer is an integer. */
 static int samples_result_text_label(const emb_samples_sample *sample,
                                      sqlite3_context *context) {
   const emb_samples_part *part = &sample->label_part;

@@ -23,7 +23,7 @@ struct samples_problems {
   int code; /* of the first */
 };
 
-/* A line for a file that is not what it was. */
+/* Reports a line for a file that has changed. */
 static int samples_check_file(struct ext_samples *table,
                               const struct ext_samples_file *file,
                               sqlite3_str *report,
@@ -75,7 +75,7 @@ static int samples_command_check(struct ext_samples *table, char **err) {
 
 /* ---- drop ---------------------------------------------------------------- */
 
-/* ?1 is the text. */
+/* ?1 is bound to the text. */
 static int samples_drop_run(struct ext_samples *table, const char *sql,
                             const char *text, sqlite3_int64 *changed,
                             char **err) {
@@ -91,7 +91,7 @@ static int samples_drop_run(struct ext_samples *table, const char *sql,
   return rc;
 }
 
-/* The files of a condition, with what belongs to them. */
+/* Drops the files that match a condition, with all that belongs to them. */
 static int samples_drop_files(struct ext_samples *table, const char *column,
                               const char *text, sqlite3_int64 *changed,
                               char **err) {

@@ -7,8 +7,8 @@
 **
 ** A row for each regular file in the directory whose name the pattern, one of
 ** GLOB, lets through, in the order of the names.  It changes nothing: INSERT OR
-** IGNORE INTO samples(path) SELECT path FROM it registers those that are new,
-** all or none, as any INSERT ... SELECT does.
+** IGNORE INTO samples(path) SELECT path FROM it registers the new files, all or
+** none, as any INSERT ... SELECT does.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"

@@ -4,12 +4,13 @@
 **
 ** Keys of a file are a range, and the ranges of files do not overlap, so the
 ** file of a key is the first whose last key is not below it: one search in an
-** index.  Then fixed records are arithmetic, and others are found by their
-** block.  The file, block and part that were used last are kept: keys that are
-** asked for in their order need one search of each.
+** index.  Then fixed records are arithmetic, and other records are found
+** through their block.  The file, block and part used last are kept, so keys
+** requested in ascending order need one search of each.
 **
-** NUMBERS   A file's number takes the upper bits of those of its blocks and
-**           parts, so that they stand together, and go together.
+** NUMBERS   The number of a block or part has its file's number in the upper
+**           bits, so that a file's blocks and parts are stored together, and
+**           deleted together.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -80,7 +81,7 @@ void ext_samples_map_free(struct ext_samples_map *map) {
   sqlite3_free(map);
 }
 
-/* The statement, prepared, with ?1 bound. */
+/* The prepared statement, with ?1 bound. */
 static int samples_map_statement(struct ext_samples_map *map, int i,
                                  sqlite3_int64 number, sqlite3_stmt **statement,
                                  char **err) {
@@ -93,7 +94,7 @@ static int samples_map_statement(struct ext_samples_map *map, int i,
   return rc;
 }
 
-/* What was stepped and gave no row, or was read. */
+/* Resets a statement that returned no row, or whose row was read. */
 static int samples_map_end(struct ext_samples_map *map, sqlite3_stmt *statement,
                            int rc, char **err) {
   int end = sqlite3_reset(statement);
@@ -326,7 +327,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
                                err);
   if (rc == SQLITE_OK)
     rc = ext_samples_run(map->table, statement, err);
-  /* The file's count has changed, and after an error the bits, too. */
+  /* The file's count has changed, and after an error so may the bits. */
   ext_samples_map_forget(map);
   return rc;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** options.c -- what is said of a file's format: in CREATE VIRTUAL TABLE for all
-** files of a table, and for one of them where it is registered.
+** options.c -- options for a file's format: in CREATE VIRTUAL TABLE for all
+** files of a table, and for one file when it is registered.
 **
-** What can be known only when all was said (a label has a place, and is then an
-** unsigned number of one byte) is filled in by finish.
+** What can be known only after all options are read (a label has a place, and
+** is then an unsigned number of one byte) is filled in by finish.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -231,7 +231,7 @@ int ext_samples_options_pairs(struct ext_samples_options *options,
   return ext_pairs(value, &samples_pairs, options, err);
 }
 
-/* `name = value`, where the value may stand in quotes. */
+/* Parses `name = value`; the value may be quoted. */
 static int samples_option_argument(struct ext_samples_options *options,
                                    const char *text, uint64_t *seen,
                                    char **err) {
@@ -364,7 +364,7 @@ int ext_samples_dataset(sqlite3_value *value, const char **dataset,
                         char **err) {
   int type = value ? sqlite3_value_type(value) : SQLITE_NULL;
   *dataset = "";
-  if (type == SQLITE_INTEGER) { /* a number is a name, too */
+  if (type == SQLITE_INTEGER) { /* a number is also a name */
     *dataset = (const char *)sqlite3_value_text(value);
     return *dataset ? SQLITE_OK : SQLITE_NOMEM;
   }

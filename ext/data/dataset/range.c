@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** range.c -- the samples of a range of keys, in the order of these: of files
-** and rows by turns, without reading a record.
+** range.c -- the samples of a range of keys, in key order, from files and rows
+** merged, without reading a record.
 **
 ** LEFT OUT  Files and blocks of which no timestamp is asked for, deleted
 **           records, and what is another worker's.  Where the timestamps of a
@@ -12,11 +12,11 @@
 **           How long a stripe is, and whose, follows from the file as it was
 **           registered, and from nothing else: not from other files, from
 **           deletions, or from when a worker looks.  So workers that begin at
-**           different times, each in a state of its own of a table that
-**           changes, still get each key exactly once.  A stripe is an eighth
-**           of a worker's share of the file, but not more than about a
-**           megabyte, which is read at once: so that an interval of time, too,
-**           is divided evenly.
+**           different times, each seeing its own state of a changing table,
+**           still get each key exactly once.  A stripe is an eighth of a
+**           worker's share of the file, but not more than about a megabyte,
+**           which is read at once: so that an interval of time, too, is divided
+**           evenly.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -27,7 +27,7 @@ SQLITE_EXTENSION_INIT3
 #define STRIPES 8
 #define STRIPE_BYTES (UINT64_C(1) << 20)
 #define STRIPE_KEYS 64 /* of rows */
-/* Between two looks for an interrupt. */
+/* Records between two checks for an interrupt. */
 #define LOOK_EVERY 16384
 
 enum { SAMPLES_RANGE_FILES, SAMPLES_RANGE_ROWS, SAMPLES_RANGE_SQL };
@@ -47,7 +47,7 @@ struct ext_samples_range {
   struct ext_samples_map *map;
   const struct ext_samples_ask *ask;
   sqlite3_stmt *statements[SAMPLES_RANGE_SQL];
-  struct ext_samples_file *file; /* NULL: there are no more */
+  struct ext_samples_file *file; /* NULL: no more files */
   uint64_t at, end;              /* records of it */
   uint64_t stripe;               /* records in one */
   int is_placed;                 /* place is that of `at` */
@@ -107,7 +107,7 @@ static uint64_t samples_range_stripe(const struct ext_samples_file *file,
   return stripe < most ? stripe : most;
 }
 
-/* From `at` to the first record that is this worker's. */
+/* Moves `at` to the first record that belongs to this worker. */
 static void samples_range_to_own(struct ext_samples_range *range) {
   int64_t workers = range->ask->workers, owner;
   uint64_t number;
@@ -142,7 +142,7 @@ _Static_assert(STRIPE_KEYS == 1 << 6, "as samples_range_row shifts");
 
 /* ---- files --------------------------------------------------------------- */
 
-/* The next file, and where in it the range begins. */
+/* Moves to the next file, and to the place where the range begins in it. */
 static int samples_range_next_file(struct ext_samples_range *range,
                                    char **err) {
   const struct ext_samples_ask *ask = range->ask;
@@ -173,7 +173,7 @@ static int samples_range_next_file(struct ext_samples_range *range,
   return SQLITE_OK;
 }
 
-/* Whether record `at` is wanted; if not, `at` moves on. */
+/* Is record `at` wanted?  If not, `at` moves on. */
 static int samples_range_look(struct ext_samples_range *range, int *wanted,
                               char **err) {
   const struct ext_samples_ask *ask = range->ask;
@@ -202,7 +202,7 @@ static int samples_range_look(struct ext_samples_range *range, int *wanted,
   return rc;
 }
 
-/* The next wanted record; range->file is NULL where there is none. */
+/* Moves to the next wanted record; range->file is NULL if there is none. */
 static int samples_range_place(struct ext_samples_range *range, char **err) {
   int rc = SQLITE_OK;
   while (rc == SQLITE_OK && range->file && !range->is_placed) {

@@ -3,11 +3,11 @@
 ** samples.h -- ext/data/dataset/: the module emb_samples, samples with unique
 ** keys in files that others write and in rows of its own.
 **
-** ROLE      Shadow tables say which file has which keys; the records
-**           themselves are read by engine/data/dataset.  All that changes,
-**           changes in the shadow tables: so a registration, a deletion and an
-**           inserted row are part of SQLite's transaction, with ROLLBACK,
-**           savepoints and crashes, and nothing here knows of transactions.
+** ROLE      Shadow tables say which file has which keys; the records themselves
+**           are read by engine/data/dataset.  All changes are made in the
+**           shadow tables, so a registration, a deletion and an inserted row
+**           are part of SQLite's transaction, with ROLLBACK, savepoints and
+**           crashes, and no code here deals with transactions.
 ** SHADOWS   NAME_files    a row for each file: its keys, first to last; who it
 **                         was
 **           NAME_blocks   of each 256 records: least and most timestamp, where
@@ -18,17 +18,16 @@
 **           NAME_config   next: the lowest key that was never given
 ** THE MAP   from a key to its record is these tables themselves: the last key
 **           of each file is indexed, and a cursor keeps the file, the block and
-**           the bits that it used last.  So there is nothing to be made when a
-**           table is opened, nothing that could be out of date, and no memory
-**           that grows with the samples.
-** FILES     options.c (what a format says, and values beside it), shadow.c
+**           the bits that it used last.  Opening a table builds nothing,
+**           nothing can go stale, and no memory grows with the samples.
+** FILES     options.c (options of a format, and the values beside it), shadow.c
 **           (these tables), map.c (from a key to a record), range.c (which keys
 **           come next), scan.c, scan.h (their records, read ahead), column.c
-**           (what is in them), add.c (a file is registered), command.c,
-**           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
-**           (batches and workers), directory.c (which files there are).
-** ERRORS    As ext/value/value.h.  A file that is not what it was is
-**           SQLITE_MISMATCH, one that is not there SQLITE_CANTOPEN.
+**           (what is in them), add.c (registers a file), command.c, update.c
+**           (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c (batches and
+**           workers), directory.c (which files there are).
+** ERRORS    As ext/value/value.h.  A file that has changed gives
+**           SQLITE_MISMATCH; a missing file gives SQLITE_CANTOPEN.
 */
 #ifndef EMB_EXT_SAMPLES_H
 #define EMB_EXT_SAMPLES_H
@@ -52,7 +51,7 @@ enum {
   EXT_SAMPLES_COMMAND, /* hidden */
   EXT_SAMPLES_COLUMNS
 };
-/* What a scan reads: a bit for each of them. */
+/* Columns that a scan reads, one bit each. */
 #define EXT_SAMPLES_BIT(column) (1 << (column))
 
 /* ---- directory.c --------------------------------------------------------- */
@@ -74,7 +73,7 @@ void ext_samples_options_init(struct ext_samples_options *options);
 void ext_samples_options_clear(struct ext_samples_options *options);
 int ext_samples_options_copy(struct ext_samples_options *to,
                              const struct ext_samples_options *from);
-/* The arguments of CREATE VIRTUAL TABLE from the third on. */
+/* The arguments of CREATE VIRTUAL TABLE, from the third on. */
 int ext_samples_options_arguments(struct ext_samples_options *options, int argc,
                                   const char *const *argv, char **err);
 /* A text of pairs, over what is there. */
@@ -82,7 +81,7 @@ int ext_samples_options_pairs(struct ext_samples_options *options,
                               sqlite3_value *value, char **err);
 /* What all of them say together, and that it can be. */
 int ext_samples_options_finish(struct ext_samples_options *options, char **err);
-/* As the column format of NAME_files; NULL without memory. */
+/* In the format of the column in NAME_files; NULL if out of memory. */
 char *ext_samples_options_text(const struct ext_samples_options *options);
 
 /* The name of a dataset, "" if there is none; a time. */
@@ -115,14 +114,14 @@ int ext_samples_shadow_drop(struct ext_samples *table, char **err);
 int ext_samples_shadow_rename(struct ext_samples *table, const char *name,
                               char **err);
 int ext_samples_shadow_is(const char *suffix);
-/* A statement about them, in which @files stands for the table of files, and so
-** of the others. */
+/* Prepares a statement on the shadow tables; @files in it is replaced by the
+** name of the table of files, and the other names likewise. */
 int ext_samples_prepare(struct ext_samples *table, const char *format,
                         sqlite3_stmt **statement, char **err);
-/* Runs one that gives no row, and resets it. */
+/* Runs a statement that returns no row, and resets it. */
 int ext_samples_run(struct ext_samples *table, sqlite3_stmt *statement,
                     char **err);
-/* The same of one that gives at most one number; *found. */
+/* As above, for a statement that returns at most one number, *found. */
 int ext_samples_number(struct ext_samples *table, sqlite3_stmt *statement,
                        int *found, sqlite3_int64 *number, char **err);
 
@@ -133,10 +132,10 @@ struct ext_samples_file {
   int refs;
   sqlite3_int64 id, first, last, gone;
   sqlite3_int64 least, most; /* timestamps */
-  char *path, *dataset;      /* behind it */
+  char *path, *dataset;      /* stored behind the struct */
   emb_samples_format format;
   emb_samples_file as;
-  sqlite3_int64 whole; /* sum of all of it; 0: it was not read */
+  sqlite3_int64 whole; /* checksum of the whole file; 0: it was not read */
 };
 void ext_samples_file_drop(struct ext_samples_file *file);
 /* The columns of NAME_files in the order in which ext_samples_file_read takes
@@ -158,21 +157,21 @@ struct ext_samples_map;
 int ext_samples_map_new(struct ext_samples *table,
                         struct ext_samples_map **map);
 void ext_samples_map_free(struct ext_samples_map *map);
-/* Nothing that it remembers counts any more. */
+/* Discards everything the map has cached. */
 void ext_samples_map_forget(struct ext_samples_map *map);
-/* The file that has the key in its range, which stays the map's until the next
-** call; NULL: none has. */
+/* Finds the file whose key range contains the key; it stays the map's until the
+** next call.  NULL if there is none. */
 int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
                          struct ext_samples_file **file, char **err);
 /* Record `at` of a file, from 0. */
 int ext_samples_map_place(struct ext_samples_map *map,
                           const struct ext_samples_file *file, uint64_t at,
                           struct ext_samples_place *place, char **err);
-/* Whether it was deleted. */
+/* Is the record deleted? */
 int ext_samples_map_gone(struct ext_samples_map *map,
                          const struct ext_samples_file *file, uint64_t at,
                          int *gone, char **err);
-/* Deletes it. */
+/* Deletes the record. */
 int ext_samples_map_delete(struct ext_samples_map *map,
                            const struct ext_samples_file *file, uint64_t at,
                            char **err);
@@ -183,20 +182,20 @@ int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
 
 /* ---- range.c: which keys come next --------------------------------------- */
 
-/* A sample that comes. */
+/* A sample to be returned. */
 struct ext_samples_entry {
   int64_t key;
   struct ext_samples_file *file; /* a reference; NULL: a row, or none */
   uint32_t record;               /* in its batch */
   uint8_t is_read;               /* its record is */
   uint8_t is_there;
-  uint8_t is_timed; /* whether it is wanted its timestamp says, in the record */
+  uint8_t is_timed; /* the record's timestamp decides if it is wanted */
 };
 
-/* What is asked for. */
+/* What the scan asks for. */
 struct ext_samples_ask {
   struct ext_range keys, times;
-  char *dataset;           /* NULL: of all */
+  char *dataset;           /* NULL: all */
   int reads;               /* EXT_SAMPLES_BIT of columns */
   int64_t worker, workers; /* 0: no workers */
 };
@@ -206,11 +205,11 @@ int ext_samples_range_new(struct ext_samples *table,
                           struct ext_samples_map *map,
                           struct ext_samples_range **range);
 void ext_samples_range_free(struct ext_samples_range *range);
-/* Begins; the ask stays the caller's. */
+/* Begins the range; the ask stays the caller's. */
 int ext_samples_range_begin(struct ext_samples_range *range,
                             const struct ext_samples_ask *ask, char **err);
-/* The next one, in the order of keys; *found = 0: there is none.  The entry has
-** a reference to its file, and needs its record exactly if is_read. */
+/* The next sample, in key order; *found = 0: no more.  The entry holds a
+** reference to its file, and needs its record exactly if is_read. */
 int ext_samples_range_next(struct ext_samples_range *range,
                            struct ext_samples_entry *entry,
                            struct ext_samples_place *place, int *found,
@@ -222,22 +221,22 @@ struct ext_samples_scan;
 int ext_samples_scan_new(struct ext_samples *table,
                          struct ext_samples_scan **scan);
 void ext_samples_scan_free(struct ext_samples_scan *scan);
-/* Nothing is kept for the next one: the table goes, or gets another name. */
+/* Frees the spare scan: the table is going away or is being renamed. */
 void ext_samples_scan_free_spare(struct ext_samples *table);
-/* In the order of keys.  Takes over ask->dataset, after an error too. */
+/* Scans in key order.  Takes over ask->dataset, also after an error. */
 int ext_samples_scan_range(struct ext_samples_scan *scan,
                            struct ext_samples_ask *ask, char **err);
-/* These keys in this order, all of them, whether they are there or not; the
-** array is taken over (sqlite3_free), after an error, too. */
+/* Scans these keys in this order, all of them, found or not; takes over the
+** array (sqlite3_free), also after an error. */
 int ext_samples_scan_list(struct ext_samples_scan *scan, int64_t *keys,
                           size_t n, int reads, char **err);
-/* On the first sample after either; then on the next. */
+/* Moves to the first sample after either call, then to the next. */
 int ext_samples_scan_next(struct ext_samples_scan *scan, char **err);
 int ext_samples_scan_eof(const struct ext_samples_scan *scan);
-/* Nothing is under way, or kept. */
+/* Ends the scan; nothing is left in flight or cached. */
 void ext_samples_scan_end(struct ext_samples_scan *scan);
 int64_t ext_samples_scan_key(const struct ext_samples_scan *scan);
-/* In a list: how many came before it, and whether it is there. */
+/* In a list: the number of keys before this one, and whether it was found. */
 uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan);
 int ext_samples_scan_found(const struct ext_samples_scan *scan);
 /* EXT_SAMPLES_KEY to _PATH of it. */
@@ -255,7 +254,7 @@ int ext_samples_add(struct ext_samples *table,
 ** seen to be free, or the next. */
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err);
-/* No key up to the last of these is given to others. */
+/* Moves the next key to be assigned past the last of these. */
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err);
 int ext_samples_command(struct ext_samples *table, sqlite3_value *command,

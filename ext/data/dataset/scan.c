@@ -2,9 +2,9 @@
 **
 ** scan.c -- samples with their records, which are read ahead.
 **
-** A scan has a few loads: batches of records that are under way, in the order
-** in which they will be asked for.  The front one is handed out, sample by
-** sample, while the others are read.
+** A scan has a few loads: batches of records in flight, in the order in which
+** they will be needed.  The front one is handed out, sample by sample, while
+** the others are read.
 **
 **     range: the next samples in the order of keys fill a load until it has no
 **            room, or is as large as it may be: the first few records, then
@@ -13,8 +13,8 @@
 **            records stand so, and handed out in the order in which they were
 **            given; if their records have no room, half of them
 **
-** FAILURE   An error ends the scan; what is under way is waited for by
-**           ext_samples_scan_end.
+** FAILURE   An error ends the scan; ext_samples_scan_end waits for the loads in
+**           flight.
 */
 #include "engine/data/emb_data.h"
 #include "scan.h"
@@ -53,7 +53,7 @@ int ext_samples_scan_new(struct ext_samples *table,
   return rc;
 }
 
-/* After fork() what is under way is the parent's, and so is its memory. */
+/* After fork(), reads in flight and their memory belong to the parent. */
 static int samples_scan_is_inherited(const struct ext_samples_scan *scan) {
   return ext_conn_is_inherited(scan->table->client->conn);
 }
@@ -123,7 +123,7 @@ static int samples_scan_error(int rc, const emb_err *why, char **err) {
   return rc ? ext_engine_error(err, rc, why->text) : SQLITE_OK;
 }
 
-/* A load that is free. */
+/* Finds a free load. */
 static int samples_load_new(struct ext_samples_scan *scan,
                             struct samples_scan_load **out) {
   struct samples_scan_load *load =
@@ -137,7 +137,7 @@ static int samples_load_new(struct ext_samples_scan *scan,
   return SQLITE_OK;
 }
 
-/* What reads it; made when the first record is read. */
+/* Opens the reader and the load's batch, when the first record is read. */
 static int samples_load_batch(struct ext_samples_scan *scan,
                               struct samples_scan_load *load, char **err) {
   size_t bytes = scan->is_list ? LIST_BYTES : LOAD_BYTES;
@@ -156,7 +156,7 @@ static int samples_load_batch(struct ext_samples_scan *scan,
   return samples_scan_error(rc, &why, err);
 }
 
-/* *added = 0: there is no room. */
+/* *added = 0: the load is full. */
 static int samples_load_add(struct ext_samples_scan *scan,
                             struct samples_scan_load *load,
                             struct ext_samples_entry *entry,
@@ -283,7 +283,7 @@ static int samples_list_find(struct ext_samples_scan *scan,
   return rc;
 }
 
-/* The next n keys; *fits = 0: their records have no room. */
+/* Loads the next n keys; *fits = 0: their records do not fit. */
 static int samples_list_load(struct ext_samples_scan *scan, size_t n, int *fits,
                              char **err) {
   struct samples_listed *listed = sqlite3_malloc64(n * sizeof *listed);
@@ -328,7 +328,7 @@ static int samples_load_list(struct ext_samples_scan *scan, char **err) {
 
 /* ---- both ---------------------------------------------------------------- */
 
-/* As many loads as may be under way. */
+/* Fills as many loads as may be in flight. */
 static int samples_scan_fill(struct ext_samples_scan *scan, char **err) {
   int most = scan->is_list ? 2 : SCAN_LOADS, rc = SQLITE_OK;
   while (rc == SQLITE_OK && !scan->ended && scan->count < most) {
@@ -367,7 +367,7 @@ int ext_samples_scan_split(struct ext_samples_scan *scan, char **err) {
   return SQLITE_OK;
 }
 
-/* The records of the front load are there. */
+/* Waits for the records of the front load. */
 static int samples_scan_wait(struct ext_samples_scan *scan, char **err) {
   struct samples_scan_load *load = samples_scan_front(scan);
   emb_err why;
@@ -378,7 +378,7 @@ static int samples_scan_wait(struct ext_samples_scan *scan, char **err) {
   return samples_scan_error(rc, &why, err);
 }
 
-/* Whether the sample at hand is wanted, where its record says so. */
+/* Is the current sample wanted?  If is_timed, its record decides. */
 static int samples_scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
                                   char **err) {
   int rc = SQLITE_OK;
@@ -391,7 +391,7 @@ static int samples_scan_is_wanted(struct ext_samples_scan *scan, int *wanted,
   return rc;
 }
 
-/* Over the front load if it is done; from there to a wanted sample. */
+/* Skips the front load if it is done, then moves to a wanted sample. */
 static int samples_scan_settle(struct ext_samples_scan *scan, char **err) {
   int rc = SQLITE_OK, wanted = 0;
   while (rc == SQLITE_OK && !wanted) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** scan.h -- a scan, as scan.c moves it and column.c looks at where it is.
+** scan.h -- a scan, moved by scan.c and read by column.c.
 */
 #ifndef EMB_EXT_SAMPLES_SCAN_H
 #define EMB_EXT_SAMPLES_SCAN_H
@@ -22,11 +22,11 @@ struct ext_samples_scan {
   struct ext_samples_map *map;
   struct ext_samples_range *range;
   struct samples_scan_load loads[SCAN_LOADS];
-  int front, count; /* loads that are filled */
+  int front, count; /* filled loads */
   size_t at;        /* sample of the front one */
-  int is_waited;    /* its records are there */
+  int is_waited;    /* its records have been read */
   size_t most;      /* samples of the next load */
-  int ended;        /* there are no more to be loaded */
+  int ended;        /* nothing left to load */
   int eof;
 
   struct ext_samples_ask ask;

@@ -23,7 +23,7 @@ struct samples_tvf {
   struct ext_tvf_cursor base; /* must be first */
   struct ext_samples_scan *scan;
   sqlite3_stmt *hold;
-  int first;   /* the scan is on a row that was not given out */
+  int first;   /* the scan is on a row not returned yet */
   int columns; /* before those of the table */
 };
 
@@ -87,7 +87,7 @@ static int samples_tvf_start(struct samples_tvf *cursor, sqlite3_value *name,
   return rc;
 }
 
-/* Which columns of the table are read. */
+/* Finds which columns of the table are read. */
 static int samples_tvf_reads(const struct samples_tvf *cursor) {
   return cursor->base.plan / EXT_TVF_PLAN >> cursor->columns;
 }
@@ -192,7 +192,7 @@ static int samples_worker_number(sqlite3_value *value, const char *what,
   return rc;
 }
 
-/* One end of the interval, which may be absent. */
+/* Parses one end of the interval, which may be absent. */
 static int samples_worker_time(struct ext_range *times, char op,
                                sqlite3_value *value, const char *what,
                                char **err) {
@@ -255,7 +255,7 @@ struct ext_samples_client *ext_samples_client(struct ext_conn *conn) {
   return ext_conn_get_clientdata(conn, "emb_samples");
 }
 
-/* The client itself is the connection's. */
+/* The connection owns the client itself. */
 static void samples_module_free(void *arg) {
   struct ext_samples_client *client = arg;
   ext_conn_unref(client->conn);

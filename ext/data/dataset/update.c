@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** update.c -- xUpdate: samples that are inserted, changed and deleted.
+** update.c -- xUpdate: samples are inserted, changed and deleted.
 **
 ** An inserted sample is a row of NAME_rows, in SQLite's own file, and not in
 ** one of ours: there it is part of the transaction, atomic after a crash,
 ** rolled back to a savepoint, in a backup, and seen by other processes, all
 ** without a line of code; and what comes in great numbers comes in files.  A
-** file is never written: a sample of one that is deleted is a bit, and one
-** that is changed is such a deletion and a row with its key.
+** file is never written: deleting one of its samples sets a bit, and changing
+** one sets the bit and adds a row with its key.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
@@ -76,7 +76,7 @@ static int samples_update_delete(struct ext_samples *table, sqlite3_int64 key,
   }
 }
 
-/* The other column values of a row; argv is that of xUpdate. */
+/* Writes the other column values of a row; argv is xUpdate's. */
 static int samples_row_write(struct ext_samples *table, int64_t key,
                              int64_t time, const char *dataset,
                              sqlite3_value **argv, char **err) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** vtab.c -- the module emb_samples: tables come, go, are renamed and scanned.
+** vtab.c -- the module emb_samples: tables are created, dropped, renamed and
+** scanned.
 **
-** There is no xBegin: all that a table has is in its shadow tables.
+** There is no xBegin: all of a table's state is in its shadow tables.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -173,7 +174,7 @@ static int samples_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* To a sample that is there: of a list some may not be. */
+/* Moves to a sample that was found: a list may have keys without one. */
 static int samples_settle(struct samples_cursor *cursor, int rc, char *err) {
   while (rc == SQLITE_OK && !ext_samples_scan_eof(cursor->scan) &&
          !ext_samples_scan_found(cursor->scan))
@@ -215,7 +216,7 @@ static int samples_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The keys of an IN, each once, in their order. */
+/* The keys of an IN list, each once, in ascending order. */
 static int samples_in(sqlite3_value *list, const struct ext_range *range,
                       int64_t **out, size_t *count) {
   int64_t *keys = NULL;

@@ -3,7 +3,7 @@
 ** call.c -- a call of emb_join, from the first SQL to the last.
 **
 **   1  SAVEPOINT; the write lock, so that nothing read below can change
-**   2  counts, options, kinds, sources; memory anew where its stamp is another
+**   2  counts, options, kinds, sources; memory is reloaded if its stamp differs
 **   3  each row of the user's query is an event
 **   4  what the watermark has reached: windows that end, requests to forget
 **   5  states, counts with a new stamp, the source's position and time
@@ -43,7 +43,7 @@ void ext_joiners_free(void *arg) {
   sqlite3_free(joiners);
 }
 
-/* The one of that name, which is made if there is none. */
+/* Finds the joiner of that name, or creates it. */
 static int call_joiner(struct ext_joiners *joiners, sqlite3_value *name,
                        struct ext_joiner **out, char **err) {
   struct ext_joiner *joiner = sqlite3_malloc64(sizeof *joiner);
@@ -69,7 +69,7 @@ static int call_joiner(struct ext_joiners *joiners, sqlite3_value *name,
 
 /* ---- what the tables say ------------------------------------------------- */
 
-/* One row is taken by `take`; none is an error. */
+/* Passes one row to `take`; no row is an error. */
 static int call_row(struct join_call *call, sqlite3_stmt *row, const char *what,
                     void (*take)(struct join_call *, sqlite3_stmt *)) {
   int has;
@@ -233,8 +233,8 @@ static int call_read_counts(struct join_call *call) {
   return rc == SQLITE_OK ? call_row(call, row, "counts", call_take_counts) : rc;
 }
 
-/* The first statement writes, so that there is no wait for a lock after
-** something was read, in which SQLite would give up. */
+/* The first statement is a write, so that the call never waits for a lock after
+** a read; SQLite would give up there. */
 static int call_begin(struct join_call *call) {
   int64_t *swept, due;
   int rc = ext_join_exec(call->db, call->joiner,
@@ -348,7 +348,7 @@ static int call_save_counts(struct join_call *call) {
 static int call_end(struct join_call *call) {
   const struct ext_joiner *joiner = call->joiner;
   int rc = ext_join_sweep(call);
-  /* A filter that has taken in more than it was made for says yes too often. */
+  /* A filter holding more hashes than it was sized for says yes too often. */
   if (rc == SQLITE_OK && joiner->early.words &&
       ext_join_filter_words(joiner->early_n) > joiner->early.n)
     rc = ext_join_load_early(call);
@@ -383,7 +383,8 @@ static void call_free(struct join_call *call) {
   sqlite3_free(call->kinds);
 }
 
-/* All between SAVEPOINT and RELEASE; *from: number of the first example. */
+/* Everything between SAVEPOINT and RELEASE; *from: number of the first
+** example. */
 static int call_run(struct join_call *call, const struct ext_join_ask *ask,
                     int64_t *from) {
   int rc = call_begin(call);

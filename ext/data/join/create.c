@@ -2,7 +2,7 @@
 **
 ** create.c -- a joiner's tables.
 **
-**   emb_join_create(joiner)  makes them; NULL
+**   emb_join_create(joiner)  creates them; NULL
 **   emb_join_drop(joiner)    drops them; NULL
 **
 ** join/tvf.c fills them.

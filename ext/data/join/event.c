@@ -7,7 +7,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* What the query's columns are. */
+/* Columns of the query. */
 enum { EVENT_POSITION, EVENT_REQUEST, EVENT_TIME, EVENT_KIND, EVENT_FEATURES };
 
 #define EVENT_TIME_MAX (INT64_C(1) << 62)
@@ -81,8 +81,8 @@ static int event_end_pending(struct join_call *call, int64_t n) {
   return ext_join_do(call, remove);
 }
 
-/* The request waits.  An action that no other can outdo makes the example now;
-** else it is the best so far. */
+/* The request is waiting.  An action that no other can outdo makes the example
+** now; any other is kept if it is the best so far. */
 static int event_label(struct join_call *call, const struct join_found *found,
                        const struct join_value *id,
                        const struct join_kind *kind) {
@@ -149,7 +149,7 @@ static int event_act(struct join_call *call, const struct join_found *found,
   return SQLITE_OK;
 }
 
-/* No request yet. */
+/* Keeps an action that has no request yet. */
 static int event_keep(struct join_call *call, const struct join_value *id,
                       uint64_t hash, const struct event_action *action) {
   struct ext_joiner *joiner = call->joiner;
@@ -227,7 +227,7 @@ static int event_add(struct join_call *call, sqlite3_stmt *row,
   return rc;
 }
 
-/* One that waited for its request. */
+/* An action that waited for its request. */
 static int event_waited(struct join_call *call, sqlite3_stmt *rows,
                         const struct join_found *found,
                         const struct join_value *id) {
@@ -247,7 +247,7 @@ static int event_waited(struct join_call *call, sqlite3_stmt *rows,
   return SQLITE_OK;
 }
 
-/* The actions that came before their request. */
+/* Applies the actions that came before their request. */
 static int event_apply_early(struct join_call *call,
                              const struct join_found *found,
                              const struct join_value *id, uint64_t hash) {
@@ -310,7 +310,7 @@ static int event_request(struct join_call *call, sqlite3_stmt *row,
 
 /* ---- a row --------------------------------------------------------------- */
 
-/* *taken = 0: it was taken in before. */
+/* *taken = 0: the event was taken in by an earlier call. */
 static int event_position(struct join_call *call, sqlite3_stmt *row,
                           int *taken) {
   int64_t position = sqlite3_column_int64(row, EVENT_POSITION);

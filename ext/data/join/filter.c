@@ -4,8 +4,8 @@
 **
 ** A Bloom filter in which all bits of a hash are in one word (Putze, Sanders,
 ** Singler, "Cache-, hash- and space-efficient Bloom filters", 2007): one cache
-** miss.  With five hashes a word and four bits each, one of about 100 that are
-** not there seems to be.
+** miss.  With five hashes a word and four bits each, about one absent hash in
+** 100 is a false positive.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3

@@ -3,8 +3,9 @@
 ** find.c -- where a request is, by its id.
 **
 ** First the halves in memory, then the runs, the newest first: each has a
-** filter that answers for most ids.  A place has the hash and the number only,
-** so the id is compared in the request's row; a row that is gone is forgotten.
+** filter that rules out most ids.  A place has only the hash and the number, so
+** the id is compared in the request's row; if the row is gone, the request was
+** forgotten.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3

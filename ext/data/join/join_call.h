@@ -12,7 +12,7 @@
 /* An id of more bytes is an error. */
 #define JOIN_ID_MAX 1024
 
-/* An SQL value that is read, and not kept. */
+/* An SQL value that is read in place, not copied. */
 struct join_value {
   int type;       /* SQLITE_INTEGER ... */
   const void *at; /* of a TEXT or BLOB; NULL: `bits` */
@@ -52,7 +52,7 @@ struct join_record {
   uint32_t id_n, features_n;
   uint8_t id_type, features_type;
   uint8_t whole; /* else the features are in the table only */
-  char data[];   /* id, features */
+  char data[];   /* id, then features */
 };
 
 struct join_half {
@@ -64,7 +64,7 @@ struct join_half {
 
 /* Sizes a half that is empty. */
 void ext_join_half_limit(struct join_half *half, size_t bytes);
-/* *added = 0: there is no room. */
+/* *added = 0: the half is full. */
 int ext_join_half_add(struct join_half *half, const struct join_value *id,
                       const struct join_value *features,
                       const struct join_record *head, int *added);
@@ -72,7 +72,7 @@ int ext_join_half_add(struct join_half *half, const struct join_value *id,
 const struct join_record *ext_join_half_find(const struct join_half *half,
                                              const struct join_value *id,
                                              uint64_t hash, int64_t forgotten);
-/* From *place = 0 on; NULL: there are no more. */
+/* Start with *place = 0; NULL: no more records. */
 const struct join_record *ext_join_half_next(const struct join_half *half,
                                              size_t *place);
 void ext_join_half_free(struct join_half *half);
@@ -83,7 +83,7 @@ struct join_value ext_join_record_features(const struct join_record *record);
 /* Columns of the one row of `counts` (schema.c), in its order. */
 enum join_number {
   JOIN_STAMP,
-  JOIN_NEXT_REQUEST, /* number that the next one gets */
+  JOIN_NEXT_REQUEST, /* number of the next request */
   JOIN_NEXT_EXAMPLE,
   JOIN_NEXT_RUN,
   JOIN_SPILLED_TO, /* requests up to it are in runs, */
@@ -118,7 +118,7 @@ enum join_state {
   JOIN_IS_DROPPED
 };
 
-/* States of so many requests are one row, two of which fill a page. */
+/* Requests whose states share one row; two rows fill a page. */
 #define JOIN_CHUNK 8000
 #define JOIN_CHUNK_BYTES (JOIN_CHUNK / 4)
 
@@ -135,13 +135,13 @@ struct join_run {
 struct ext_joiner {
   char *name, *schema, *table; /* as given, and its two parts */
   struct ext_joiner *next;
-  int in_use;  /* by a call */
-  int current; /* what follows is what the tables had at the stamp */
+  int in_use;  /* in use by a call */
+  int current; /* what follows matches the tables at the stamp */
   int64_t numbers[JOIN_NUMBERS];
 
   size_t memory; /* option, by which these were sized */
   struct join_half young, old;
-  struct join_run *runs; /* the oldest first */
+  struct join_run *runs; /* oldest first */
   size_t runs_n, runs_room;
   size_t filter_words; /* of all of them */
 
@@ -227,9 +227,9 @@ static inline int64_t *join_number(struct join_call *call, int i) {
   return &call->joiner->numbers[i];
 }
 
-/* A time and what is added to it.  With the times that events may have and the
-** spans that CHECK lets through no sum is out of range, but a table may have
-** been made by others. */
+/* Adds a span to a time.  With the times that events may have and the spans
+** that CHECK allows no sum overflows, but others may have created the table:
+** saturates. */
 static inline int64_t join_sum(int64_t time, int64_t span) {
   int64_t sum;
   if (__builtin_add_overflow(time, span, &sum))
@@ -237,7 +237,7 @@ static inline int64_t join_sum(int64_t time, int64_t span) {
   return sum;
 }
 
-/* INT64_MIN: there is none yet. */
+/* INT64_MIN: no watermark yet. */
 static inline int64_t join_watermark(const struct join_call *call) {
   int64_t least = call->time < call->others ? call->time : call->others;
   return call->timed && call->others_timed
@@ -245,13 +245,13 @@ static inline int64_t join_watermark(const struct join_call *call) {
              : INT64_MIN;
 }
 
-/* What ends `after` the time: has the watermark reached it? */
+/* Has the watermark reached the time plus `after`? */
 static inline int join_is_over(const struct join_call *call, int64_t time,
                                int64_t after) {
   return join_sum(time, after) <= join_watermark(call);
 }
 
-/* Requests with a time up to it are as if they had never been. */
+/* Requests with a time up to this are treated as if they had never existed. */
 static inline int64_t join_forgotten(const struct join_call *call) {
   return join_sum(join_sum(join_watermark(call), -call->window),
                   -call->options.remember);
@@ -267,16 +267,16 @@ int ext_join_prepare(sqlite3 *db, const struct ext_joiner *joiner,
                      const char *text, sqlite3_stmt **statement, char **err);
 int ext_join_statement(struct join_call *call, enum join_statement which,
                        sqlite3_stmt **statement);
-/* *row is 1 when there is one. */
+/* *row is 1 if there is a row. */
 int ext_join_step(struct join_call *call, sqlite3_stmt *statement, int *row);
-/* Runs one that has no rows. */
+/* Runs a statement that returns no rows. */
 int ext_join_do(struct join_call *call, sqlite3_stmt *statement);
 void ext_join_finalize(struct join_call *call);
 
 /* ---- schema.c ------------------------------------------------------------ */
 
 extern const char *const ext_join_numbers[JOIN_NUMBERS];
-/* The two parts of a joiner's name; to be freed with ext_join_unname. */
+/* Splits a joiner's name into its two parts; free them with ext_join_unname. */
 int ext_join_name(struct ext_joiner *joiner, sqlite3_value *name, char **err);
 void ext_join_unname(struct ext_joiner *joiner);
 
@@ -285,7 +285,7 @@ void ext_join_unname(struct ext_joiner *joiner);
 int ext_join_state(struct join_call *call, int64_t n, enum join_state *state);
 int ext_join_set_state(struct join_call *call, int64_t n,
                        enum join_state state);
-/* Writes those that have changed. */
+/* Writes the chunks that have changed. */
 int ext_join_save_states(struct join_call *call);
 void ext_join_free_states(struct ext_joiner *joiner);
 
@@ -301,7 +301,7 @@ int ext_join_runs_add(struct ext_joiner *joiner, int64_t run, int64_t newest,
                       struct join_filter *filter);
 void ext_join_run_remove(struct ext_joiner *joiner, size_t i);
 
-/* Makes memory what the tables have. */
+/* Reloads memory from the tables. */
 int ext_join_load(struct join_call *call);
 int ext_join_load_early(struct join_call *call);
 void ext_join_forget(struct ext_joiner *joiner);

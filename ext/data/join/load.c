@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** load.c -- memory from the tables, where it is not what they have.
+** load.c -- reloads memory from the tables, where the two differ.
 **
-** That is at most what fits in memory, and the runs' filters.
+** It reads at most what fits in memory, and the runs' filters.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
@@ -93,8 +93,8 @@ static int load_hash(struct join_call *call, sqlite3_stmt *rows) {
   return SQLITE_OK;
 }
 
-/* Made for twice as many as there are.  Where that is more than memory allows,
-** there is none, and the table is asked about each request. */
+/* Sized for twice as many hashes as there are.  If that exceeds the memory
+** allowed, there is no filter, and the table is asked about each request. */
 int ext_join_load_early(struct join_call *call) {
   struct ext_joiner *joiner = call->joiner;
   size_t n = (size_t)*join_number(call, JOIN_EARLY);

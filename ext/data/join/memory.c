@@ -8,7 +8,7 @@
 **   arena    records in the order in which they came
 **
 ** The arena is allocated at once, and only what is written of it takes memory.
-** An id may be there more than once, when the older ones are forgotten.
+** An id may occur more than once, if its older requests are forgotten.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
@@ -35,7 +35,7 @@ static size_t half_bytes(size_t id, size_t features) {
   return (offsetof(struct join_record, data) + id + features + 7) / 8 * 8;
 }
 
-/* Of each five bytes one is a slot's. */
+/* One byte in five is a slot's. */
 void ext_join_half_limit(struct join_half *half, size_t bytes) {
   half->room = bytes / 5 * 4 / 8 * 8;
   half->slots_most = HALF_SLOTS_FIRST;

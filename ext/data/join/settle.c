@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** settle.c -- requests become examples, and go when their time is over.
+** settle.c -- requests become examples, and are removed when their time is
+** over.
 */
 #include "engine/data/emb_data.h"
 #include "join_call.h"
@@ -15,7 +16,7 @@ struct settle_as {
   double label, weight;
 };
 
-/* From the row that is at hand, from memory, or from the table. */
+/* Features from the current row, from memory, or from the table. */
 static int settle_features(struct join_call *call,
                            const struct join_found *found, sqlite3_stmt *row,
                            struct join_value *features, sqlite3_stmt **read) {
@@ -92,7 +93,7 @@ int ext_join_take_back(struct join_call *call, const struct join_found *found,
   return settle_give(call, found, id, NULL, &as);
 }
 
-/* The same answer in each replay. */
+/* Gives the same answer in each replay. */
 static int settle_is_chosen(const struct join_call *call,
                             const struct join_value *id) {
   int is_bytes = id->type == SQLITE_TEXT || id->type == SQLITE_BLOB;
@@ -107,7 +108,7 @@ static int settle_is_chosen(const struct join_call *call,
                     emb_random_integer(0), key) < call->options.share;
 }
 
-/* The best action of a request whose label was open, if there was one. */
+/* The best action of a request whose label was still open, if any. */
 static int settle_best(struct join_call *call, const struct join_found *found,
                        const struct join_value *id, sqlite3_stmt *row,
                        int *given) {
@@ -183,7 +184,7 @@ static int settle_due(struct join_call *call, int64_t from, int64_t to) {
   return rc;
 }
 
-/* Runs a statement with one number. */
+/* Runs a statement that binds one number. */
 static int settle_with(struct join_call *call, enum join_statement which,
                        int64_t number) {
   sqlite3_stmt *statement;

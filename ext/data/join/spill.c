@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** spill.c -- memory that is full: the older half becomes a run.
+** spill.c -- when memory is full, the older half becomes a run.
 **
-** A run is written once, in the order of its table's key and behind all that is
-** there, and goes as a whole when its newest request is forgotten.  What it has
-** is hash and number; features and id are in `requests` since they came.
+** A run is written once, in the order of its table's key and after all existing
+** rows, and is removed as a whole when its newest request is forgotten.  It
+** holds hash and number; features and id have been in `requests` since the
+** request came.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
@@ -29,7 +30,7 @@ static int spill_order(const void *left, const void *right) {
   return a->n < b->n ? -1 : a->n > b->n;
 }
 
-/* The places of those that are not forgotten. */
+/* Collects the places of the requests that are not forgotten. */
 static size_t spill_collect(struct join_call *call,
                             const struct join_half *half,
                             struct spill_place *places, int64_t *newest) {
@@ -141,7 +142,7 @@ int ext_join_remember(struct join_call *call, const struct join_record *head,
   return rc;
 }
 
-/* Takes the filter over, also after an error. */
+/* Takes ownership of the filter, also after an error. */
 int ext_join_runs_add(struct ext_joiner *joiner, int64_t run, int64_t newest,
                       struct join_filter *filter) {
   size_t most = joiner->memory / SPILL_FILTERS_PART / sizeof *filter->words;

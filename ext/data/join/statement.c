@@ -2,8 +2,8 @@
 **
 ** statement.c -- the SQL of a call.
 **
-** Statements live as long as the call: one that outlives it would keep the
-** connection from being closed.
+** Statements live as long as the call: a statement that outlived it would keep
+** the connection from being closed.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3

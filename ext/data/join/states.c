@@ -4,15 +4,15 @@
 **
 ** Requests are numbered in the order in which they came, so that those of one
 ** time are in few chunks, and a call that settles many writes few pages.  A
-** chunk that is not in the table has requests that wait.  All chunks that were
-** read stay in memory up to a part of it; then all go, and are read again.
+** chunk missing from the table has only waiting requests.  Chunks that were
+** read stay in memory, up to a part of it; then all are freed, and read again.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Of the memory of the joiner. */
+/* Chunks may take 1 / STATES_PART of the joiner's memory. */
 #define STATES_PART 16
 
 void ext_join_free_states(struct ext_joiner *joiner) {
@@ -50,8 +50,8 @@ int ext_join_save_states(struct join_call *call) {
   return rc;
 }
 
-/* Makes the list reach to the chunk.  What is known moves only forward, so that
-** a list that begins too late is rare: it begins anew. */
+/* Extends the list to the chunk.  Known requests only move forward, so a list
+** that begins too late is rare: the list is rebuilt. */
 static int states_reach(struct join_call *call, int64_t number) {
   struct ext_joiner *joiner = call->joiner;
   struct join_chunk **chunks;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
 ** tvf.c -- emb_join(joiner, source, query [, batch]): takes in the events that
-** the query gives, and has the examples that they make as rows.
+** the query returns, and returns the examples they make as rows.
 **
-** All is done before the first row (join/join.h), whether rows are read or not.
+** All work is done before the first row (join/join.h), whether rows are read or
+** not.
 */
 #include "ext/tvf/tvf.h"
 #include "join.h"

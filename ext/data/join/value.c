@@ -57,7 +57,8 @@ int ext_join_bind(sqlite3_stmt *statement, int i,
   return sqlite3_bind_null(statement, i);
 }
 
-/* It is in the tables, too: of an id and type always the same. */
+/* The hash is also stored in the tables: an id and type always hash the
+** same. */
 uint64_t ext_join_hash(const struct join_value *id) {
   return XXH3_64bits_withSeed(join_bytes(id), id->n, (XXH64_hash_t)id->type);
 }

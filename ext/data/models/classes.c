@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** classes.c -- emb_f1(predicted, label [, average]): how well classes are told
-** from each other.
+** apart.
 **
 ** COUNTS    Of each class, an INTEGER or a TEXT: how often it was predicted and
 **           right, predicted, and the label.  F1 of a class is 2 right /
@@ -170,7 +170,7 @@ static void f1_step(sqlite3_context *context, int argc, sqlite3_value **argv) {
 
 /* ---- the result ---------------------------------------------------------- */
 
-/* 0 of a class that is neither predicted nor a label. */
+/* 0 for a class that is neither predicted nor a label. */
 static double f1_of(const struct class_count *class) {
   int64_t all = class->predicted + class->labels;
   return all ? 2 * (double)class->right / (double)all : 0;

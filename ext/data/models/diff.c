@@ -3,9 +3,9 @@
 ** diff.c -- emb_diff and emb_patch: a BLOB as its difference to another, and
 ** back; see emb_data.h, "differences".
 **
-** A difference may come from anywhere: the engine checks it before a result
-** has memory, and gives none after an error.  Both ask now and then whether
-** they are to end.
+** A difference may come from anywhere: the engine checks it before a result has
+** memory, and gives none after an error.  Both check now and then whether they
+** must stop.
 */
 #include "engine/data/emb_data.h"
 #include "models.h"
@@ -84,7 +84,7 @@ static int diff_how(sqlite3_value *value, emb_diff_how *how, char **err) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* The BLOB that an argument is, as long as its value lives. */
+/* The BLOB of an argument, valid as long as its value. */
 static int diff_bytes(sqlite3_value *value, const char *name, int argument,
                       emb_bytes *bytes, char **err) {
   if (sqlite3_value_type(value) != SQLITE_BLOB)
@@ -93,7 +93,7 @@ static int diff_bytes(sqlite3_value *value, const char *name, int argument,
                      ext_value_type_name(value));
   bytes->at = sqlite3_value_blob(value);
   bytes->n = (size_t)sqlite3_value_bytes(value);
-  /* As one with zeroblob(n) in it needs memory. */
+  /* A BLOB containing zeroblob(n) needs memory. */
   return bytes->at || bytes->n == 0 ? SQLITE_OK : SQLITE_NOMEM;
 }
 
@@ -117,7 +117,7 @@ static int diff_fits(sqlite3_context *context, const char *name,
                          name, what, (unsigned long long)n, most);
 }
 
-/* Memory for n bytes, which may be 0. */
+/* Allocates n bytes; n may be 0. */
 static int diff_room(uint64_t n, void **room) {
   *room = sqlite3_malloc64(n ? n : 1);
   return *room ? SQLITE_OK : SQLITE_NOMEM;

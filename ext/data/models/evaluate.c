@@ -3,8 +3,8 @@
 ** evaluate.c -- emb_accuracy, emb_auc and emb_log_loss: how good predictions
 ** are; emb_f1 is in classes.c.
 **
-** A row with a NULL is left out; of no rows the result is NULL.  Memory is that
-** of two counters, but emb_auc keeps 16 bytes a row.
+** A row with a NULL is left out; with no rows the result is NULL.  Memory is
+** that of two counters, but emb_auc keeps 16 bytes a row.
 */
 #include "models.h"
 SQLITE_EXTENSION_INIT3
@@ -14,7 +14,7 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-/* 1 when a row is left out. */
+/* Returns 1 if a row is left out. */
 static int evaluate_skips(int argc, sqlite3_value **argv) {
   int i = 0;
   while (i < argc && sqlite3_value_type(argv[i]) != SQLITE_NULL)
@@ -22,7 +22,7 @@ static int evaluate_skips(int argc, sqlite3_value **argv) {
   return i < argc;
 }
 
-/* A class: its place among n scores. */
+/* Reads a class: its place among n scores. */
 static int evaluate_class(sqlite3_value *value, const char *name, uint32_t n,
                           int64_t *label, char **err) {
   char what[64];
@@ -36,7 +36,7 @@ static int evaluate_class(sqlite3_value *value, const char *name, uint32_t n,
   return rc;
 }
 
-/* One score of each class. */
+/* Reads one score for each class. */
 static int evaluate_scores(sqlite3_value *value, const char *name,
                            struct ext_floats *scores, char **err) {
   char what[64];
@@ -82,8 +82,8 @@ struct accuracy {
   int64_t right, rows;
 };
 
-/* Whether the label is among the `top` greatest of n scores; of the same score
-** the class with the lower number is before the other, as argmax has it. */
+/* Is the label among the `top` greatest of n scores?  Of equal scores the class
+** with the lower number comes first, as in argmax. */
 static int accuracy_is_right(const struct ext_floats *scores, int64_t label,
                              int64_t top) {
   float score = scores->at[label];
@@ -163,8 +163,8 @@ static int loss_out_of_range(double p, char **err) {
                    "argument 1 of emb_log_loss has a probability of %g", p);
 }
 
-/* A probability of 0 or 1 is as far inside as its type can say, as scikit-learn
-** takes it. */
+/* A probability of 0 or 1 is moved inside by as little as its type can express,
+** as in scikit-learn. */
 static int loss_row(struct loss *loss, sqlite3_value **argv, char **err) {
   int type = sqlite3_value_type(argv[0]), is_one = 0, rc;
   struct ext_floats scores;
@@ -258,7 +258,7 @@ static int scored_compare(const void *a, const void *b) {
   return (x->score > y->score) - (x->score < y->score);
 }
 
-/* How many pairs of a 1 and a 0 have the 1 above, of the same score half (Mann,
+/* Counts the pairs of a 1 and a 0 with the 1 above, equal scores as half (Mann,
 ** Whitney, 1947): a share of all pairs. */
 static void auc_final(sqlite3_context *context) {
   struct auc *auc = sqlite3_aggregate_context(context, 0);

@@ -22,7 +22,7 @@
 */
 int ext_models_register(sqlite3 *db);
 
-/* The parts of it, each in a file of its own. */
+/* Its parts, each in a file of its own. */
 int ext_models_evaluate_register(sqlite3 *db);
 int ext_models_classes_register(sqlite3 *db);
 int ext_models_diff_register(sqlite3 *db);

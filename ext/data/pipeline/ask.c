@@ -17,7 +17,8 @@
 **             :interval and :step: the next position to look at is the next
 **             multiple of :step; :member, its name in decision_part.
 ** ENSEMBLE  An option `members` makes an ensemble, in which every member is
-**           asked at the multiples of `interval`; it tells of none that waits.
+**           asked at the multiples of `interval`; it does not report members
+**           that wait.
 ** PARTS     are kept until the decision is recorded.
 */
 #include "pipeline.h"
@@ -25,7 +26,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Ensembles in ensembles. */
+/* Maximum nesting of ensembles. */
 #define ASK_DEPTH 32
 
 struct ext_part {
@@ -94,7 +95,7 @@ int ext_ask_record(const struct ext_asker *asker, const struct ext_scope *of,
 
 /* ---- one policy ---------------------------------------------------------- */
 
-/* A column of an answer; 0: it is NULL, or not there. */
+/* Reads a column of an answer; 0: it is NULL, or missing. */
 static int answer_real(sqlite3_stmt *row, const char *name, double *value) {
   int i = ext_policy_column(row, name);
   if (i < 0 || sqlite3_column_type(row, i) == SQLITE_NULL)
@@ -128,7 +129,7 @@ static int answer_reason(sqlite3_stmt *row, char **reason) {
   return *reason ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Lets the criterion, a policy of its own, judge the value. */
+/* Lets the criterion, itself a policy, judge the value. */
 static int ask_by_criterion(struct ext_pipeline *pipeline,
                             const struct ext_policy *policy,
                             struct measure *measure, struct ext_answer *answer,

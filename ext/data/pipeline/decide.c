@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** decide.c -- decides whether it is time to train, again and again until it is,
-** and records each decision.
+** decide.c -- decides whether it is time to train, repeatedly until it is, and
+** records each decision.
 **
 ** STATE     is in the tables: the last trigger's end, the last decision's
 **           position, the last sample's.
@@ -63,7 +63,7 @@ static int decide_root(struct ext_asker *asker,
   return rc;
 }
 
-/* The state of the pipeline, as its tables have it. */
+/* The state of the pipeline, from its tables. */
 static int decide_question(struct ext_pipeline *pipeline,
                            struct ext_question *question, char **err) {
   struct ext_scope *scope = &pipeline->scope;
@@ -139,7 +139,7 @@ static int decide_record(struct ext_asker *asker,
   return rc == SQLITE_OK ? ext_ask_record(asker, scope, err) : rc;
 }
 
-/* Says in the pipeline's row what it waits for, or that it does not. */
+/* Records in the pipeline's row what it waits for, or that it does not wait. */
 static int decide_wait(struct ext_pipeline *pipeline, const char *reason,
                        char **err) {
   struct ext_scope scope = pipeline->scope;

@@ -58,7 +58,7 @@ static const char down_thresholds_sql[] =
 
 /* ---- checking ------------------------------------------------------------ */
 
-/* A batch's share of it is a whole number. */
+/* Checks that each batch's share is a whole number. */
 static int check_batches(struct ext_pipeline *pipeline,
                          const struct ext_policy *policy, char **err) {
   static const char sql[] =
@@ -134,7 +134,7 @@ static enum down_form down_form(sqlite3_stmt *rows) {
 
 static const char *const down_order[] = {DOWN_DRAW, "priority"};
 static const char *const down_measure[] = {"share", "priority"};
-/* A sample without a share comes only where all that have one came. */
+/* A sample without a share comes only after all samples that have a share. */
 static const char *const down_weight[] = {
     "CASE WHEN share > 0 THEN total / (n * share) ELSE 1.0 END", "1.0"};
 
@@ -283,7 +283,7 @@ static int down_find_trigger(struct ext_pipeline *pipeline,
   if (rc == SQLITE_OK && *n == 0)
     rc = ext_error(err, SQLITE_ERROR, "pipeline %s has no trigger %lld",
                    pipeline->name, (long long)trigger);
-  /* Places, of which the user may have removed some. */
+  /* Places; the user may have removed some. */
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope,
                           "SELECT coalesce(max(place) + 1, 0) FROM selection "
@@ -352,7 +352,7 @@ static int down_arguments(struct ext_pipeline *pipeline, int argc,
   return rc;
 }
 
-/* Gives the number of samples. */
+/* Returns the number of samples. */
 void ext_fn_downsample(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
   struct ext_pipeline pipeline;

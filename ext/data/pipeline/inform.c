@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** inform.c -- samples that a pipeline has not seen yet get positions.
+** inform.c -- gives positions to samples that a pipeline has not seen yet.
 **
 ** They are those of its source that are not in sample_state; where the pipeline
 ** says how late a sample may be (`lookback`), only among those that are not
@@ -15,7 +15,7 @@ static const char inform_sql[] =
     " SELECT :pipeline, :seen + row_number() OVER (ORDER BY timestamp, key),"
     " key, timestamp, label FROM %s AS sample WHERE %s%s";
 
-/* No position is given twice, though the user may have deleted samples. */
+/* No position is given twice, even if the user has deleted samples. */
 static const char inform_seen_sql[] =
     "SELECT max(coalesce((SELECT max(position) FROM sample_state"
     "   WHERE pipeline = :pipeline), 0),"

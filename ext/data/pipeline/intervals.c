@@ -2,8 +2,8 @@
 **
 ** intervals.c -- emb_evaluation_intervals(pipeline): the times at which models
 ** are to be evaluated, by the pipeline's evaluation policy, into
-** evaluation_interval; those that are there already stay, with what was
-** measured in them.  Gives the number of new ones.
+** evaluation_interval.  Existing intervals stay, with their measurements.
+** Returns the number of new intervals.
 **
 ** A policy's SELECT has the columns name, begins, ends and, where an interval
 ** is for one model, model.  :first_timestamp and :last_timestamp are those of

@@ -3,9 +3,9 @@
 ** pipeline.h -- ext/data/pipeline/: what drives the pipelines of
 ** sql/examples/modyn/schema.sql.
 **
-** ROLE      The tables are ordinary ones, the policies SQL text in one of them.
-**           Here is what SQL cannot do: choose the text, check its options,
-**           bind them, and go on from step to step.
+** ROLE      The tables are ordinary ones, the policies SQL text in one of
+**           them.  This folder does what SQL cannot do: choose the text, check
+**           its options, bind them, and go on from step to step.
 ** CALLS     emb_pipeline_run(pipeline)        run.c
 **           emb_downsample(pipeline, trigger, epoch)      downsample.c
 **           emb_evaluation_intervals(pipeline)            intervals.c
@@ -15,11 +15,11 @@
 **           time to train?), select.c (on what?).  source.c reads the row of
 **           the pipeline, scope.c runs SQL with named parameters, policy.c
 **           checks and prepares policies.
-** CRASH     Each call is one savepoint: all of it is there, or nothing. Nothing
-**           is kept in memory from call to call.
+** CRASH     Each call is one savepoint: it is applied whole or not at all.
+**           Nothing is kept in memory between calls.
 ** TRUST     A pipeline names SQL, which runs when one of these functions is
-**           called; they are SQLITE_DIRECTONLY, so that nothing but a statement
-**           of the application can call them.
+**           called; they are SQLITE_DIRECTONLY, so that only a statement of the
+**           application can call them.
 ** THREADS   As conn.h says.
 */
 #ifndef EMB_EXT_PIPELINE_H
@@ -29,20 +29,20 @@
 
 /* ---- scope.c: SQL with named parameters ---------------------------------- */
 
-/* What a parameter is. */
+/* The value of a parameter. */
 struct ext_given {
   const char *name;
   int type; /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT or SQLITE_NULL */
   sqlite3_int64 integer;
   double real;
-  const char *text; /* as long as it is in scope */
+  const char *text; /* valid as long as it is in scope */
 };
 
 /* More than the driver gives at any place. */
 #define EXT_SCOPE_MAX 32
 
-/* A parameter's value is looked for among those given, then in the options, a
-** JSON object; one that is in neither is NULL. */
+/* A parameter's value is looked up in the given values, then in the options, a
+** JSON object; a parameter found in neither is NULL. */
 struct ext_scope {
   sqlite3 *db;
   struct ext_given given[EXT_SCOPE_MAX];
@@ -56,19 +56,20 @@ void ext_scope_real(struct ext_scope *scope, const char *name, double value);
 /* NULL: SQL's NULL. */
 void ext_scope_text(struct ext_scope *scope, const char *name,
                     const char *value);
-/* One statement, prepared and bound.  *tail: what follows it, or NULL if
-** nothing may. */
+/* Prepares and binds one statement.  *tail: the text after it, or NULL if
+** nothing may follow. */
 int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
                       sqlite3_stmt **statement, const char **tail, char **err);
 /* Runs it to its end. */
 int ext_scope_run(const struct ext_scope *scope, const char *sql, char **err);
-/* The first column of the first row; 0 if there is none, or NULL. */
+/* The first column of the first row; 0 if there is no row, or it is NULL. */
 int ext_scope_number(const struct ext_scope *scope, const char *sql,
                      sqlite3_int64 *number, char **err);
-/* The same, for sqlite3_free; NULL if there is none, or NULL. */
+/* As above, as text for sqlite3_free; NULL if there is no row, or it is
+** NULL. */
 int ext_scope_string(const struct ext_scope *scope, const char *sql,
                      char **text, char **err);
-/* An option; NULL and zeros if it is not there. */
+/* An option; NULL and zeros if it is missing. */
 int ext_scope_option(const struct ext_scope *scope, const char *name,
                      struct ext_given *option, char **err);
 
@@ -84,12 +85,12 @@ struct ext_pipeline {
   struct ext_scope scope; /* with "pipeline" and "seed" */
 };
 
-/* By name or number, which a function was given.  For ext_pipeline_free, after
-** an error too. */
+/* By name or number, as given to a function.  Free it with ext_pipeline_free,
+** also after an error. */
 int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
                       struct ext_pipeline *pipeline, char **err);
 void ext_pipeline_free(struct ext_pipeline *pipeline);
-/* What stands in FROM for a source: a name, or a SELECT in parentheses. */
+/* The text for a source in FROM: a name, or a SELECT in parentheses. */
 char *ext_pipeline_source(const char *source);
 /* A call of a function as one transaction: begins it, and ends it as rc says,
 ** which it returns. */
@@ -109,8 +110,8 @@ struct ext_policy {
   char *options; /* JSON, with what is not given */
 };
 
-/* json: {"policy": name, option: value, ...}.  For ext_policy_free, after an
-** error too. */
+/* json: {"policy": name, option: value, ...}.  Free it with ext_policy_free,
+** also after an error. */
 int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
                     const char *json, struct ext_policy *policy, char **err);
 void ext_policy_free(struct ext_policy *policy);
@@ -119,7 +120,7 @@ void ext_policy_free(struct ext_policy *policy);
 int ext_policy_prepare(struct ext_pipeline *pipeline,
                        const struct ext_policy *policy,
                        sqlite3_stmt **statement, char **then, char **err);
-/* The column of that name, -1: there is none. */
+/* The column of that name, or -1 if there is none. */
 int ext_policy_column(sqlite3_stmt *statement, const char *name);
 
 /* ---- ask.c: what a trigger policy says ----------------------------------- */
@@ -157,24 +158,25 @@ void ext_ask_free(struct ext_asker *asker);
 
 /* ---- inform.c, decide.c, select.c ---------------------------------------- */
 
-/* Samples that are new get positions; *n of them. */
+/* Gives positions to new samples; *n: their number. */
 int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
                         char **err);
-/* Decides until there is a trigger, which it records (*trigger), or nothing
-** more to decide (-1). */
+/* Decides until it records a trigger (*trigger), or nothing is left to decide
+** (-1). */
 int ext_pipeline_decide(struct ext_pipeline *pipeline, sqlite3_int64 *trigger,
                         char **err);
 /* Chooses what the trigger is trained on. */
 int ext_pipeline_select(struct ext_pipeline *pipeline, sqlite3_int64 trigger,
                         char **err);
 
-/* Whether its options downsampling and thresholds are right. */
+/* Checks its options downsampling and thresholds. */
 int ext_downsampling_check(struct ext_pipeline *pipeline,
                            const struct ext_policy *selection, char **err);
 
 /* ---- take.c -------------------------------------------------------------- */
 
-/* How many of n are chosen, by the options ratio, ratio_max and limit. */
+/* Number of samples chosen from n, by the options ratio, ratio_max and
+** limit. */
 int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
                   sqlite3_int64 *size, char **err);
 /* Rows (sample_key, weight) of a statement into a table, from *place on: by an

@@ -2,9 +2,10 @@
 **
 ** policy.c -- a policy: its row, its options, its statement.
 **
-** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  What an option
-**           may be is a row of policy_option, of the policy itself or of the
-**           policy `common` of its kind.  They are checked in SQL, by rows.
+** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  The values an
+**           option may have are in a row of policy_option, of the policy itself
+**           or of the policy `common` of its kind.  They are checked in SQL, by
+**           rows.
 ** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: an
 **           option of type sql, or a source of the pipeline ({features} and
 **           {predictions}; without one, no rows).  A row of the policy's can do
@@ -60,7 +61,7 @@ static const char no_features[] = "SELECT NULL AS key, NULL AS value LIMIT 0";
 static const char no_predictions[] =
     "SELECT NULL AS key, NULL AS prediction LIMIT 0";
 
-/* What stands for {name}; NULL with SQLITE_OK: nothing does. */
+/* The text for {name}; NULL with SQLITE_OK: there is none. */
 static int policy_replacement(struct ext_pipeline *pipeline,
                               const struct ext_scope *scope, const char *name,
                               char **text, char **err) {
@@ -79,7 +80,7 @@ static int policy_replacement(struct ext_pipeline *pipeline,
   return *text ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Appends what stands for {name} at *at, and goes behind it. */
+/* Appends the text for {name} at *at, and moves past it. */
 static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
                       const char **at, sqlite3_str *to, char **err) {
   size_t size = text__name(*at + 1);
@@ -104,8 +105,8 @@ static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
   return rc;
 }
 
-/* Puts into policy->sql what stands for {name}, and takes the last semicolon
-** away, since it may come to stand in FROM. */
+/* Replaces each {name} in policy->sql, and removes the last semicolon, since
+** the text may end up in FROM. */
 static int policy_text(struct ext_pipeline *pipeline, struct ext_policy *policy,
                        char **err) {
   struct ext_scope scope = {.db = pipeline->db};

@@ -2,9 +2,10 @@
 **
 ** run.c -- emb_pipeline_run(pipeline): goes on to the next trigger.
 **
-** Gives the number of a trigger whose selection has been made, or NULL: there
-** is nothing more to decide now.  What is there is decided first, and only then
-** is the source asked for new samples, so that many triggers cost one look:
+** Returns the number of a trigger whose selection has been made, or NULL if
+** there is nothing more to decide now.  Known samples are decided first, and
+** only then is the source asked for new samples, so that many triggers cost one
+** query:
 **
 **     while ((t = emb_pipeline_run('clicks')) is not NULL)
 **       train on emb_selected('clicks', t)
@@ -15,7 +16,7 @@
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
 
-/* Policies that are asked later only are looked at now. */
+/* Policies that are used only later are checked now. */
 static int run_check(struct ext_pipeline *pipeline, char **err) {
   struct ext_policy policy = {0};
   int rc = ext_policy_read(pipeline, "selection", pipeline->selection_policy,

@@ -53,7 +53,7 @@ static int scope_bind_given(sqlite3_stmt *statement, int i,
   }
 }
 
-/* The row of an option, or NULL; to be finalized. */
+/* The row of an option, or NULL; the caller finalizes it. */
 static int option_find(const struct ext_scope *scope, const char *name,
                        sqlite3_stmt **row) {
   static const char sql[] = "SELECT value FROM json_each(?1) WHERE key = ?2";
@@ -136,7 +136,7 @@ int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
              : ext_error(err, SQLITE_ERROR, "more than one statement");
 }
 
-/* One row at most is looked at. */
+/* Reads at most one row. */
 static int scope_row(const struct ext_scope *scope, const char *sql,
                      sqlite3_stmt **row, char **err) {
   int rc = ext_scope_prepare(scope, sql, row, NULL, err);

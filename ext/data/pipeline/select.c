@@ -4,12 +4,12 @@
 ** in their order, into `selection`; and its partitions.
 **
 ** CANDIDATES  are the samples with positions from :low to :high: all so far, or
-**             those of this trigger and of as many before it as the option
-**             `tail` says.  There are :candidates of them, of which :size are
-**             to be taken.
+**             those of this trigger and of as many earlier triggers as the
+**             option `tail` says.  There are :candidates of them, of which
+**             :size are to be taken.
 ** RANDOM      :seed is the pipeline's and :stream the trigger's.
-** AFTERWARDS  What follows the policy's SELECT is run then: a policy that needs
-**             to know what it took before says so in sample_state.
+** AFTERWARDS  Statements after the policy's SELECT run then: a policy that
+**             needs to know what it took before records it in sample_state.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -26,12 +26,12 @@ static const char select_high_sql[] =
     "SELECT last_position FROM trigger"
     " WHERE pipeline = :pipeline AND trigger = :trigger";
 
-/* Not high - low + 1: the user may have deleted some. */
+/* Not high - low + 1: the user may have deleted samples. */
 static const char select_candidates_sql[] =
     "SELECT count(*) FROM sample_state"
     " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high";
 
-/* The first triggers are trained on all there is. */
+/* The first triggers are trained on all samples that `tail` allows. */
 static const char select_warmup_sql[] =
     "SELECT json_object('policy', 'new_data', 'tail', :tail)"
     " WHERE :trigger < :warmup_triggers";
@@ -46,7 +46,7 @@ static const char select_partitions_sql[] =
     "INSERT INTO partition SELECT :pipeline, :trigger, i, i * :partition_size,"
     " min(:partition_size, :count - i * :partition_size) FROM p";
 
-/* The pipeline's policy, or that of the warm-up. */
+/* The pipeline's policy, or the warm-up's. */
 static int select_policy(struct ext_pipeline *pipeline,
                          struct ext_policy *policy, char **err) {
   char *warmup = NULL;

@@ -87,7 +87,7 @@ struct span {
   sqlite3_int64 from, n;
 };
 
-/* The whole, or what the table says that the partition is. */
+/* The whole selection, or the partition's range from the table. */
 static int selected_partition(struct ext_scope *scope, struct span *span,
                               char **err) {
   static const char all[] = "SELECT coalesce(max(place) + 1, 0) FROM selection"
@@ -109,7 +109,7 @@ static int selected_partition(struct ext_scope *scope, struct span *span,
   return rc;
 }
 
-/* The same of an epoch's choice, :chosen, whose partitions are not stored. */
+/* As above for an epoch's choice, :chosen, whose partitions are not stored. */
 static int selected_epoch(struct ext_scope *scope, struct span *span,
                           char **err) {
   static const char which[] =
@@ -161,8 +161,8 @@ static int selected_check(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* Cuts it to the worker's part: the first have one more where it does not come
-** out even. */
+/* Cuts it to the worker's part; the first workers have one more place if the
+** division is not even. */
 static void selected_part(struct span *span, sqlite3_int64 worker,
                           sqlite3_int64 workers) {
   sqlite3_int64 each = span->n / workers, rest = span->n % workers;

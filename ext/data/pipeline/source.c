@@ -112,7 +112,7 @@ int ext_pipeline_end(struct ext_pipeline *pipeline, int rc, char **err) {
     rc = ext_exec(pipeline->db, err, "RELEASE " PIPELINE_SAVEPOINT);
   if (rc == SQLITE_OK)
     return rc;
-  /* The first error is told; SQLite may have rolled back by itself. */
+  /* The first error is reported; SQLite may have rolled back by itself. */
   if (!sqlite3_get_autocommit(pipeline->db) &&
       ext_exec(pipeline->db, &other, "ROLLBACK TO " PIPELINE_SAVEPOINT) ==
           SQLITE_OK)

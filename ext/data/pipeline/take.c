@@ -10,7 +10,7 @@ int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
                   sqlite3_int64 *size, char **err) {
   struct ext_scope with = *scope;
   ext_scope_integer(&with, "n", n);
-  /* What is asked for in whole numbers is computed in these. */
+  /* A ratio given in whole numbers is computed in integers. */
   return ext_scope_number(
       &with,
       "SELECT min(:n, coalesce(:limit, :n), CASE "
