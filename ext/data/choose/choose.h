@@ -44,8 +44,8 @@ int ext_points_add(struct ext_points *points, sqlite3_value *value,
                    const char *name, int argument, char **err);
 void ext_points_free(struct ext_points *points);
 /* For what asks now and then whether it is to end, with a connection made so:
-** whether sqlite3_interrupt was called, or the progress handler wants an end.
-*/
+** whether sqlite3_interrupt was called, or the progress handler wants an
+** end. */
 struct ext_conn ext_choose_asked(sqlite3_context *context);
 
 /* ---- chosen.c ------------------------------------------------------------ */

@@ -85,8 +85,8 @@ int ext_join_give_positive(struct join_call *call,
   return settle_positive(call, found, id, NULL, kind, label);
 }
 
-/* With the weight that it was given with, unless the share has changed since.
- */
+/* With the weight that it was given with, unless the share has changed
+** since. */
 int ext_join_take_back(struct join_call *call, const struct join_found *found,
                        const struct join_value *id) {
   const struct settle_as as = {NULL, 0, -1 / call->options.share};
