@@ -692,8 +692,7 @@ TEST(two_at_once_to_one_place) {
 }
 
 /* A thread that waits before it opens the lock's file.  By then it must not
-*have
-** looked at anything that another backup may still replace. */
+** have looked at anything that another backup may still replace. */
 static int slow_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
                      int flags, int *out) {
   if (name && strstr(name, "-backup-new"))
