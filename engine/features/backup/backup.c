@@ -30,7 +30,7 @@
 ** FAILURE   Files and directories made by the backup are removed.  After a
 **           crash there may be a directory without a manifest, which is not a
 **           store.
-** THREADS   The session's. ckpt_lock is held from begin to freeze; a reader
+** THREADS   The session's.  ckpt_lock is held from begin to freeze; a reader
 **           also holds own.lock, so that it does not move to a newer
 **           checkpoint.
 */

@@ -4,7 +4,7 @@
 ** the next, compute.
 **
 ** emb_prefetch counts and copies records in memory at once; the records on disk
-** become a job. emb_prefetch_synchronize waits for the job and then finishes,
+** become a job.  emb_prefetch_synchronize waits for the job and then finishes,
 ** in the caller's thread, the rows whose record moved while it was read.
 **
 ** INVARIANT P1  A running prefetch has counted all its keys, or none: if a key

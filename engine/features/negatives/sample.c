@@ -15,8 +15,8 @@
 **
 ** p         of a row is the probability that a single draw gives its key; if
 **           draws can fail, because a rank is not a key of the table or a key
-**           is excluded, p includes the failures. uniform: 1/m, m the number of
-**           keys that may come; failures are not counted.
+**           is excluded, p includes the failures.  For uniform p is 1/m, m the
+**           number of keys that may come; failures are not counted.
 ** expected  count of a row's key in the sample, given the number of draws T: T
 **           p with replacement, which is right in the mean whatever makes draws
 **           fail (Wald); 1 - (1 - p)^T without, which is nearly right, as in

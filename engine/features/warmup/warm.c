@@ -531,7 +531,7 @@ static uint32_t pages_to_read(const struct core *core,
 
 /* ---- a piece ------------------------------------------------------------- */
 
-/* Prepares requests for the next items, at most this many bytes. *full: no
+/* Prepares requests for the next items, at most this many bytes.  *full: no
 ** frame is left. */
 static uint32_t gather_pieces(emb_store *store, struct piece *pieces,
                               size_t bytes, int *full) {
@@ -621,7 +621,7 @@ static void read_some(emb_store *store, size_t bytes) {
   }
 }
 
-/* Under the lock. rest: give way to Gets that read the disk. */
+/* Under the lock.  rest: give way to Gets that read the disk. */
 static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
