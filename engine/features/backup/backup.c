@@ -646,7 +646,7 @@ static int backup_write_manifest(struct copying *c, uint64_t *generation) {
   return rc;
 }
 
-/* ---- what both know of it ------------------------------------------------ */
+/* ---- recording the mark -------------------------------------------------- */
 
 static int note_copy(struct copying *c, uint64_t generation) {
   const struct core *core = c->b->s->core;
@@ -758,7 +758,7 @@ int local_backup_write(emb_backup *b, const char *dir, const char *base,
   return rc;
 }
 
-/* ---- looking at one ------------------------------------------------------ */
+/* ---- looking at a copy --------------------------------------------------- */
 
 int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err) {
   struct env *env = env_default();

@@ -2,12 +2,12 @@
 **
 ** law.c -- log-uniform draws: keys as ranks, the most frequent first.
 **
-** Key k of 0 .. range - 1 is drawn with probability ln((k + 2) / (k + 1)) /
-** ln(range + 1), which is nearly Zipf's law: as floor(exp(u ln(range + 1))) -
-** 1, u uniform from 0 to 1.  This is the distribution of TensorFlow's
-** log_uniform_candidate_sampler and of CARLS.  A rank that is not a key of the
-** table is left out, but counts as a draw; so p is still the formula's, and the
-** expected count, which counts draws, is right.
+** Key k of 0 .. range - 1 is drawn with probability
+** ln((k + 2) / (k + 1)) / ln(range + 1), which is nearly Zipf's law: as
+** floor(exp(u ln(range + 1))) - 1, u uniform from 0 to 1.  This is the
+** distribution of TensorFlow's log_uniform_candidate_sampler and of CARLS.
+** A rank that is not a key of the table is left out, but counts as a draw; so p
+** is still the formula's, and the expected count, which counts draws, is right.
 */
 #include <math.h>
 

@@ -120,7 +120,7 @@ static void sum_up(struct listed *list) {
   }
 }
 
-/* ---- without ------------------------------------------------------------- */
+/* ---- without replacement ------------------------------------------------- */
 
 static uint32_t listed_once(struct draw *d, uint32_t want) {
   struct listed *list = &d->list;

@@ -17,9 +17,9 @@
 **           draws can fail, because a rank is not a key of the table or a key
 **           is excluded, p includes the failures.  For uniform p is 1/m, m the
 **           number of keys that may come; failures are not counted.
-** expected  count of a row's key in the sample, given the number of draws T: T
-**           p with replacement, which is right in the mean whatever makes draws
-**           fail (Wald); 1 - (1 - p)^T without, which is nearly right, as in
+** expected  count of a row's key in the sample, if there were T draws: T p with
+**           replacement, which is right in the mean whatever makes draws fail
+**           (Wald); 1 - (1 - p)^T without, which is nearly right, as in
 **           TensorFlow's candidate samplers and CARLS (Jean et al. 2015,
 **           section 3).  Uniform, without replacement: each of the m keys is
 **           among the n rows with probability n/m, which is both p and the

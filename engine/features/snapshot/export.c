@@ -126,7 +126,7 @@ static int export_write_index(struct export *e) {
   return rc;
 }
 
-/* ---- what changed -------------------------------------------------------- */
+/* ---- changes since the base ---------------------------------------------- */
 
 struct export_walk { /* over the entries of a snapshot, by hash */
   emb_snap *snap;

@@ -303,7 +303,7 @@ int snapshot__open(struct core *core, const char *name, struct snapshot **out,
   return rc;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all snapshots ------------------------------------------------------- */
 
 struct snapshot_names {
   void (*each)(void *, const char *);

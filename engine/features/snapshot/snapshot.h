@@ -14,7 +14,7 @@
 **   4  the log below the mark is written and synced, a piece at a time
 **   5  the file's head is written; sync; the file gets its name
 **
-** FILE snap-NAME, in blocks (blocks.h).  The head's salt is the store's; that
+** FILE  snap-NAME, in blocks (blocks.h).  The head's salt is the store's; that
 ** of the other blocks is the store's plus the head's id, so that no block of
 ** another snapshot fits.
 **
@@ -23,8 +23,8 @@
 **                       of hash_key
 **   then        kind 2  key, log address (8 + 8 bytes), ordered by hash_key;
 **                       4095 in each block except the last
-**   then        kind 3  extent number, number of its records that are named (8
-**                       + 8 bytes), ascending
+**   then        kind 3  extent number, number of its records that are named
+**                       (8 + 8 bytes), ascending
 **
 ** Until step 5 the file is called snapnew-NAME; a leftover one is deleted.
 **
@@ -54,7 +54,7 @@ struct snapshot_head {
   uint32_t zero;    /* 12-15 */
   uint64_t id;      /* 16-23 random */
   uint64_t mark;    /* 24-31 page */
-  uint64_t version; /* records after the mark have a higher one */
+  uint64_t version; /* 32-39 records after the mark have a higher one */
   uint64_t keys;    /* 40-47 */
   uint64_t extents; /* 48-55 */
   char name[EMB_SNAPSHOT_NAME_MAX + 8]; /* 56-127 ends with zeros */

@@ -276,7 +276,7 @@ int snapshot__make(struct core *core, struct snapshots *list, const char *name,
   return rc;
 }
 
-/* ---- one without a name -------------------------------------------------- */
+/* ---- a snapshot without a name ------------------------------------------- */
 
 /* Its file is in another directory, where it also has no name. */
 static int create_nameless(struct snapshot_making *m, const char *dir) {

@@ -51,7 +51,7 @@ int hot__fits(struct core *core, uint32_t frames) {
                                                         : HOT_FITS_NOT;
 }
 
-/* ---- what is in memory --------------------------------------------------- */
+/* ---- the records in memory ----------------------------------------------- */
 
 struct hot {
   struct core *core;

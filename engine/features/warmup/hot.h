@@ -45,7 +45,7 @@ struct hot_head {     /* at byte 16 of block 0 */
   char magic[8];      /* 00-07 "EMBHOT01" */
   uint8_t uuid[16];   /* 08-23 of the store */
   uint64_t blocks;    /* 24-31 that follow */
-  uint64_t extents;   /* in memory as a whole */
+  uint64_t extents;   /* 32-39 in memory as a whole */
   uint64_t rows[3];   /* 40-63 other records, by heat from 1 */
   uint64_t in_memory; /* 64-71 records of both kinds together */
 };

@@ -380,7 +380,7 @@ static int next_block(emb_store *store) {
   return r.good;
 }
 
-/* ---- what was read ------------------------------------------------------- */
+/* ---- the records read ---------------------------------------------------- */
 
 struct use {
   emb_store *store;
@@ -658,7 +658,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
                  : 0;
 }
 
-/* ---- from outside -------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------- */
 
 static int is_running(emb_store *store) {
   return atomic_load(&warm_of(store)->state) == WARM_RUNNING;

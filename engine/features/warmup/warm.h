@@ -18,9 +18,9 @@
 **               log's read-only boundary.
 **           W3  Between two pieces it holds nothing that other threads wait
 **               for.  A piece reads at most WARM_DEPTH extents.  While Gets
-**               read the disk, a piece reads one extent, plus one more if many
-**               of their reads are in flight, and then rests for a quarter of
-**               the time the piece took.
+**               read the disk, a piece reads one extent, plus one for every
+**               PAGES_OF_GETS pages that they have read since the last piece,
+**               and then rests for a quarter of the time the piece took.
 ** THREADS   `lock`: one piece at a time, by background work, a caller of
 **           emb_step, or one of emb_warm.  Taken before core's flush lock,
 **           alone otherwise.
