@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** step.c -- what drives the background tasks (jobs/tasks.c).
+** step.c -- runs the background tasks (jobs/tasks.c).
 **
 **   emb_step          one pass of each lane, and one piece of an asynchronous
 **                     batch
 **   core->flush       LANE_FLUSH, when it is woken, and twice a second while
 **                     anything changes
-**   core->work        LANE_WORK as long as there is more, then LANE_AFTER;
-**                     again at once while that has more, else after a pause,
+**   core->work        LANE_WORK while it has more work, then LANE_AFTER; again
+**                     at once while LANE_AFTER has more, else after a pause,
 **                     which grows while passes fail (tasks.c)
 **
 ** The last two run on threads that all stores of the process share
 ** (process/process.h), a piece at a time.
 **
 ** REST              Work that finds nothing changed and nothing due rests until
-**                   something is: it says so (core->resting), looks once more,
-**                   and then returns; a change looks after that whether
-**                   something rests, and wakes it (core_changed).  So an idle
-**                   store wakes no processor, nor does one that another process
-**                   owns.
+**                   something is: it sets its bit in core->resting, looks once
+**                   more, and returns.  After each change the writer checks
+**                   whether work rests, and wakes it (core_changed).  So
+**                   neither an idle store nor a store owned by another process
+**                   wakes a processor.
 */
 #include "engine/storage/ckpt/identity.h"
 #include "engine/table/jobs/tasks.h"
@@ -45,10 +45,10 @@ static const struct task task_flush = {
     .run = flush_run,
 };
 
-/* Whether the files are still the owner's: what flushing looks at
-** beside its work, while anything changes. */
+/* Checks that the files are still the owner's: part of flushing, while anything
+** changes. */
 static int identity_due(struct pass *pass) {
-  _Atomic uint64_t *looked_us = pass->state; /* several may step; relaxed */
+  _Atomic uint64_t *looked_us = pass->state; /* many may step; relaxed */
   emb_store *store = pass->store;
   struct env *env = store->core.env;
   return tasks_may_work(store) && !store->core.temporary &&
@@ -85,15 +85,14 @@ int emb_step(emb_store *store, int *more) {
   return rc;
 }
 
-/* core->step: for a call that waits in a store without threads. */
+/* core->step, for a call that waits in a store without threads. */
 static int step_once(struct core *core, int *more, emb_err *err) {
   return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
 }
 
 /* ---- in the background --------------------------------------------------- */
 
-/* Nothing has changed since the last look, and nothing is left to be done bit
-** by bit. */
+/* Has nothing changed since the last look, and is no incremental work left? */
 static int flush_may_rest(emb_store *store) {
   struct core *core = &store->core;
   struct flush_state now = {atomic_load(&core->version),
@@ -124,7 +123,7 @@ static uint64_t step_flush(void *arg) {
   return env->now_us(env) + FLUSH_PAUSE_MS * 1000;
 }
 
-/* When there may be something to do. */
+/* Returns the time when there may be work to do. */
 static uint64_t work_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -144,7 +143,7 @@ static uint64_t work_rest(emb_store *store) {
   return us == TASKS_NEVER ? BACKGROUND_NEVER : env->now_us(env) + us;
 }
 
-/* The rest before this run is over: was it ended by a change? */
+/* The rest before this run is over.  Did a change end it? */
 static void end_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;
@@ -162,7 +161,7 @@ static uint64_t step_work(void *arg) {
   end_rest(store);
   if (!step_of(store)->has_begun) {
     step_of(store)->has_begun = 1;
-    /* A process that is over after one statement has not read a large table. */
+    /* A process that ends after one statement must not read a large table. */
     if (warm_is_small(store)) {
       tasks_pass(store, LANE_AFTER, 1, &more, NULL);
     }
@@ -204,7 +203,7 @@ void step_stop(emb_store *store) {
   core->stopping = 1;
   pthread_cond_broadcast(&core->stopped);
   pthread_mutex_unlock(&core->wake_lock);
-  background_end(&core->work); /* which may wait for the other */
+  background_end(&core->work); /* may wait for core->flush */
   background_end(&core->flush);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** backup.c -- a copy of the store as it was at one moment; see emb.h.
+** backup.c -- a copy of the store as of one moment; see emb.h.
 **
-** The moment is that of a snapshot (snapshot/snapshot.h), one without a
-** name whose file has none either: while the backup exists it keeps the extents
-** that it names.  The copy is a store that was closed at that moment:
+** The moment is that of a snapshot (snapshot/snapshot.h) that has no name and
+** whose file has none either: while the backup exists it keeps the extents that
+** it names.  The copy is a store that was closed at that moment:
 **
 **     source                              copy
 **     extents with rows of the snapshot   the same numbers, in the file slots
@@ -12,24 +12,27 @@
 **     entries of the snapshot             index file
 **     mark, version, transaction numbers  manifest, clean
 **
-** Records are copied as they lie in their pages; addresses stay what they were.
-** The copy has a uuid of its own, so that it is not taken for the source (by a
+** Records are copied byte for byte in their pages; addresses do not change.
+** The copy has its own uuid, so that it is not mistaken for the source (by a
 ** consumer of the source's deltas, say): pages get new checksums.  Pages that
 ** hold no row of the snapshot are zeros.
 **
-** GOING ON  A copy that is made to go on from an earlier one (base) has the
-**           same log file: a second name for it, by a hard link.  Extents below
-**           the earlier mark are there already and never change
-**           (backup/copied.h); where a transaction was open then, those below
-**           its first page, for its pages were left out.  New ones are written
-**           only to places that the earlier copy does not use, so that is
-**           complete at every moment, and stays so if this one is cut off.
-**           When the earlier directory is removed, only its own files and one
-**           of the two names go.  It has the same uuid, for its pages have.
-** FAILURE   What was made is removed.  After a crash there may be a directory
-**           without a manifest, which is no store.
-** THREADS   The session's.  ckpt_lock is held from begin to freeze, and by a
-**           reader own.lock, too, so that it does not go to a newer checkpoint.
+** GOING ON  A copy made to continue from an earlier one (base) has the same log
+**           file: a second name for it, by a hard link.  Extents below the
+**           earlier mark are there already and never change (backup/copied.h);
+**           if a transaction was open then, only those below its first page
+**           count, because its pages were left out.  New extents are written
+**           only to places that the earlier copy does not use, so that the
+**           earlier copy is complete at every moment, even if this one is cut
+**           off.  When the earlier directory is removed, only its own files and
+**           one of the two names go.  The copy has the base's uuid, because the
+**           pages have it.
+** FAILURE   Files and directories made by the backup are removed.  After a
+**           crash there may be a directory without a manifest, which is not a
+**           store.
+** THREADS   The session's.  ckpt_lock is held from begin to freeze; a reader
+**           also holds own.lock, so that it does not move to a newer
+**           checkpoint.
 */
 #include "engine/storage/pack/emb_file.h"
 #include <errno.h>
@@ -55,7 +58,7 @@ struct emb_backup {
   int begun; /* the locks are held */
   int owner;
   uint64_t generation; /* of a reader's manifest */
-  emb_snap *snap;      /* once it is frozen */
+  emb_snap *snap;      /* once frozen */
   uint64_t version, txn_last, txn_committed;
   uint64_t settled; /* snapshot.h */
   uint32_t newest;
@@ -63,7 +66,7 @@ struct emb_backup {
 
 /* ---- the moment ---------------------------------------------------------- */
 
-/* A reader's checkpoint is all there is if its last owner left in peace. */
+/* A reader's checkpoint is complete only if the last owner closed cleanly. */
 static int check_closed(emb_backup *b) {
   emb_session *s = b->s;
   struct manifest m;
@@ -179,7 +182,7 @@ int local_backup_freeze(emb_backup *b) {
               : session_error(s, EMB_MISUSE,
                               "the backup is frozen, or could not be");
   }
-  /* Allocated first: what is enlisted has a user that gives it back. */
+  /* Allocated first: an enlisted snapshot has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);
   rc = snap ? EMB_OK : session_error(s, EMB_NOMEM, "out of memory");
   rc = rc ? rc
@@ -212,7 +215,7 @@ void local_backup_end(emb_backup *b) {
   local_snapshot_close(b->snap);
   if (b->owner && pthread_mutex_trylock(&b->s->core->ckpt_lock) == 0) {
     if (snapshots_reap(b->s->core, snapshots_of(b->s->store))) {
-      tasks_look_again(b->s->store); /* there is something to free */
+      tasks_look_again(b->s->store); /* extents may be free now */
     }
     pthread_mutex_unlock(&b->s->core->ckpt_lock);
   }
@@ -233,10 +236,10 @@ struct base {
   struct file_slot *slots; /* ascending by number */
   uint64_t count;
   uint64_t end;   /* file slots below may be in use */
-  uint64_t below; /* extents below are as in the source */
+  uint64_t below; /* extents below are equal to the source's */
 };
 
-enum { PIECE_MAX = 4 }; /* extents that are written at once */
+enum { PIECE_MAX = 4 }; /* extents in one write */
 
 struct copying {
   emb_backup *b;
@@ -246,11 +249,11 @@ struct copying {
   uint64_t salt;
   struct base *base; /* or NULL */
   struct env_file *log;
-  struct file_slot *slots; /* of all extents of the snapshot */
+  struct file_slot *slots; /* of each extent of the snapshot */
   uint8_t *used;           /* a bit for each file slot that the base has */
   uint64_t next;           /* file slots below are in use, or tried */
   uint64_t end;            /* file slots of the file */
-  char *piece;             /* extents that follow each other in the file */
+  char *piece;             /* extents that are adjacent in the file */
   uint32_t pieces;
   uint64_t piece_slot;
   uint64_t index_blocks;
@@ -289,7 +292,7 @@ static int add_file_slots(struct base *base, struct env *env,
   return EMB_OK;
 }
 
-/* The last blocks of the index file have the extents. */
+/* The last blocks of the index file list the extents. */
 static int read_file_slots(struct base *base, struct env *env) {
   const struct manifest *m = &base->manifest;
   uint64_t salt = hash_salt(m->uuid) + m->index_generation;
@@ -316,8 +319,8 @@ static int read_file_slots(struct base *base, struct env *env) {
   return rc;
 }
 
-/* Is the base a copy of this store, and as it was made, and does the store
-** still know of that copy's mark? */
+/* Is the base an unmodified copy of this store, and does the store still have
+** the mark of that copy? */
 static int base_fits(struct copying *c, struct base *base) {
   struct core *core = c->b->s->core;
   struct manifest *m = &base->manifest, here;
@@ -366,8 +369,8 @@ static void end_base(struct copying *c) {
   }
 }
 
-/* The base as it is to be used, or NULL in c->base.  A file of which more than
-** half would be holes is begun anew. */
+/* Sets c->base to the usable base, or NULL.  A copy whose file would be more
+** than half holes starts a new file. */
 static int begin_base(struct copying *c, const char *dir) {
   emb_session *s = c->b->s;
   if (!dir || s->core->temporary) {
@@ -415,7 +418,7 @@ static int create_log(struct copying *c) {
   if (!rc && c->base) {
     rc = path_join(there, sizeof there, c->base->dir, FILE_LOG, err);
     if (!rc && env->link(env, there, path)) {
-      end_base(c); /* this file system has none */
+      end_base(c); /* no hard links on this file system */
     }
   }
   if (rc) {
@@ -440,7 +443,7 @@ static int create_log(struct copying *c) {
   return c->base ? EMB_OK : backup_write_head(c);
 }
 
-/* The lowest file slot that neither the base nor this copy uses. */
+/* Returns the lowest file slot that neither the base nor this copy uses. */
 static uint64_t take_file_slot(struct copying *c) {
   while (c->base && c->next < c->base->end &&
          (c->used[c->next / 8] >> c->next % 8 & 1)) {
@@ -480,7 +483,7 @@ static int flush_piece(struct copying *c) {
   return os ? backup_failed(c, os, "log") : EMB_OK;
 }
 
-/* Pages with rows get the copy's checksum, the others are zeros. */
+/* Copies pages with rows, with the copy's checksum; zeros the others. */
 static void backup_fill(struct copying *c, char *to, const char *from,
                         uint64_t number, const uint8_t *wanted,
                         uint32_t pages) {
@@ -626,7 +629,7 @@ static int backup_write_manifest(struct copying *c, uint64_t *generation) {
   m.index_generation = INDEX_GENERATION;
   m.index_blocks = c->index_blocks;
   m.keys = head->keys;
-  /* The extent in which the mark is goes on in the source, not here. */
+  /* The extent containing the mark continues in the source, but not here. */
   m.tail = m.replay = (head->mark + mask) & ~mask;
   m.version = b->version;
   m.txn_last = b->txn_last;
@@ -643,7 +646,7 @@ static int backup_write_manifest(struct copying *c, uint64_t *generation) {
   return rc;
 }
 
-/* ---- what both know of it ------------------------------------------------ */
+/* ---- recording the mark -------------------------------------------------- */
 
 static int note_copy(struct copying *c, uint64_t generation) {
   const struct core *core = c->b->s->core;
@@ -657,7 +660,7 @@ static int note_copy(struct copying *c, uint64_t generation) {
   return copied__write(c->env, c->dir, COPIED_OF, &of, &c->b->s->err);
 }
 
-/* What fails here only costs the next backup more work. */
+/* A failure here only makes the next backup more expensive. */
 static void note_mark(struct copying *c) {
   emb_session *s = c->b->s;
   struct core *core = s->core;
@@ -679,7 +682,7 @@ static void note_mark(struct copying *c) {
 
 /* ---- the call ------------------------------------------------------------ */
 
-/* Of a copy that failed: its files, of which the manifest goes first. */
+/* Removes the files of a failed copy, the manifest first. */
 static void remove_copy(struct copying *c) {
   struct env *env = c->env;
   char path[PATH_BYTES];
@@ -755,7 +758,7 @@ int local_backup_write(emb_backup *b, const char *dir, const char *base,
   return rc;
 }
 
-/* ---- looking at one ------------------------------------------------------ */
+/* ---- looking at a copy --------------------------------------------------- */
 
 int emb_backup_look(const char *dir, emb_backup_of *of, emb_err *err) {
   struct env *env = env_default();

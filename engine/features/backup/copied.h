@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** copied.h -- what a store records of copies (emb_backup_write).
+** copied.h -- a store's records of its copies (emb_backup_write).
 **
-** COPY      `backup-of` says of which store it is a copy, and of which of that
-**           store's marks; so a later copy can go on from there.  It counts as
-**           long as the copy has not been written to: the manifest is the one
-**           that it was made with.
-** SOURCE    `backup-marks` says of which marks there are copies.  Everything
-**           below a mark was sealed and decided when it was taken, so every
-**           store that has the mark has the same extents below, whatever became
-**           of it since: the store itself, or one that was made by copying its
-**           files.  (So the page of a mark is not above the first one of a
-**           transaction that was open.)  An older copy of the source does not
-**           have the mark, and the next backup is a whole one.  Only the newest
-**           COPIED_MARKS are known.
+** COPY      `backup-of` names the store it is a copy of, and which of that
+**           store's marks; so a later copy can continue from there.  It is
+**           valid while the copy has not been written to: its manifest is still
+**           the one it was made with.
+** SOURCE    `backup-marks` lists the marks of which there are copies.
+**           Everything below a mark was sealed and decided when the mark was
+**           taken, so every store that has the mark has the same extents below
+**           it, whatever happened to the store since: the store itself, or one
+**           that was made by copying its files.  (So the page of a mark is not
+**           above the first page of a transaction that was open.) An older copy
+**           of the source does not have the mark, and the next backup is a full
+**           one.  Only the newest COPIED_MARKS marks are known.
 **
-** Both are files of 4096 bytes, written anew, synced and renamed:
+** Both are files of 4096 bytes, replaced as a whole: written, synced, renamed:
 **
 **   000-007  sum     hash_sum of bytes 8..4095, the store's salt, position 0
 **   008-015  magic   "embcopy1"
 **   016-019  format  1
 **   020-023  count   of marks
-**   024-039  uuid    of the store that the file is in
-**   040-055  source  backup-of: the store that it is a copy of; else zeros
+**   024-039  uuid    of the store that contains the file
+**   040-055  source  backup-of: the store it is a copy of; else zeros
 **   056-063  generation  backup-of: of the manifest
 **   064-071  number  backup-of: from the maker of the copy; else zero
-**   072-...  mark    id and page, 8 bytes each; backup-of: one
+**   072-...  mark    id and page, 8 bytes each; backup-of: one mark
 **   4088-    zero
 */
 #ifndef EMB_BACKUP_COPIED_H
@@ -57,13 +57,14 @@ struct copied {
 };
 _Static_assert(sizeof(struct copied) == 4096, "what is known of copies");
 
-/* Reads one of the two files; without one all zeros, uuid but.  EMB_CORRUPT. */
+/* Reads one of the two files; if it is missing, all zeros except uuid.
+** EMB_CORRUPT. */
 int copied__read(struct env *env, const char *dir, const char *name,
                  const uint8_t uuid[16], struct copied *copied, emb_err *err);
-/* Durably. */
+/* Writes the file durably. */
 int copied__write(struct env *env, const char *dir, const char *name,
                   struct copied *copied, emb_err *err);
-/* Adds a mark as the newest. */
+/* Adds the newest mark. */
 void copied__add(struct copied *copied, struct copied_mark mark);
 int copied__has(const struct copied *copied, struct copied_mark mark);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** file.c -- a file that emb_snapshot_export made, read as it stands: by key and
-** as a whole, without a store.
+** file.c -- reads a file made by emb_snapshot_export, by key and as a whole,
+** without a store.
 **
-** TEXTS    Of a file with texts each row comes with its own; where a row is
-**          read out of order, the texts before it are passed over.
-** MEMORY   A block of rows in three forms (pack/read.h), one of the index; of
-**          texts one block, and the longest text.
+** TEXTS    If the file has texts, each row comes with its text; to read a row
+**          out of order, the texts before it are skipped.
+** MEMORY   A block of rows in three forms (pack/read.h), a block of the index;
+**          for texts one block, and the longest text.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "file.h"
@@ -60,7 +60,7 @@ void emb_file_about(const emb_file *file, emb_file_info *info) {
   }
 }
 
-/* The text of this row. */
+/* Reads the text of row `at`. */
 static int file_text(emb_file *file, uint64_t at, emb_file_row *to,
                      emb_err *err) {
   struct pack_text text = {NULL, 0};
@@ -79,7 +79,7 @@ static int file_text(emb_file *file, uint64_t at, emb_file_row *to,
   return rc;
 }
 
-/* The row, which is the next one, but for its text and what is in its value. */
+/* Fills in the next row, except its text and the parts in its value. */
 static void file_key(emb_file *file, const struct pack_row *row,
                      emb_file_row *to) {
   file->row++;
@@ -89,7 +89,7 @@ static void file_key(emb_file *file, const struct pack_row *row,
   to->track = (emb_track){0, 0};
 }
 
-/* And its value; a deletion has a vector of zeros. */
+/* Adds the row's value; a deletion has a vector of zeros. */
 static int file_value(emb_file *file, const struct pack_row *row,
                       emb_file_row *to, float *vector, emb_err *err) {
   file_key(file, row, to);
@@ -144,7 +144,7 @@ int emb_file_verify(emb_file *file, int (*stop)(void *), void *arg,
   return rc;
 }
 
-/* Without an index by reading all rows. */
+/* Finds a key without an index, by reading all rows. */
 static int find_by_scan(emb_file *file, int64_t key, uint64_t *at,
                         emb_err *err) {
   const struct pack_row *row;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** file.h -- private to backup/: a file of rows that is read without a store,
-** between file.c and texts.c.
+** file.h -- private to backup/: a file of rows read without a store; used by
+** file.c and texts.c.
 */
 #ifndef EMB_BACKUP_FILE_H
 #define EMB_BACKUP_FILE_H
@@ -13,8 +13,8 @@ struct emb_file {
   struct env *env;
   struct pack_reader *reader;
   struct form form;
-  uint64_t row;  /* the next one of the reader's, */
-  uint64_t text; /* and whose text comes next */
+  uint64_t row;  /* the reader's next row */
+  uint64_t text; /* the row of the next text */
 };
 
 #endif

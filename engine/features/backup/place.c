@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** place.c -- directories of stores that a backup makes, renames and removes;
-** none of them is open.
+** none of the stores is open.
 */
 #include "engine/storage/pack/emb_file.h"
 #include <errno.h>
@@ -50,7 +50,7 @@ void place__let_go(struct env_lock *held) {
   }
 }
 
-/* The directory above, to be synced after a rename. */
+/* Opens the parent directory, to sync it after a rename. */
 static int open_above(const char *path, struct env_dir **names, emb_err *err) {
   char above[PATH_BYTES];
   snprintf(above, sizeof above, "%s", path);
@@ -73,8 +73,8 @@ static void close_above(struct env_dir *names) {
   }
 }
 
-/* Every descriptor that it takes is there before the name changes; a rename
-** that cannot be made durable is taken back if `back`. */
+/* Opens all the descriptors it needs before the name changes; undoes a rename
+** that cannot be made durable, if `back`. */
 static int rename_durably(const char *from, const char *to, int back,
                           emb_err *err) {
   struct env *env = env_default();
@@ -144,7 +144,7 @@ int emb_store_rename(const char *from, const char *to, emb_err *err) {
   return rc;
 }
 
-/* Every name in a directory of stores. */
+/* The locks of all stores in a directory. */
 struct stores {
   const char *dir;
   struct env_lock **locks;
@@ -163,7 +163,7 @@ static void lock_one(void *arg, const char *name) {
     return;
   }
   if (manifest_is_missing(env, path)) {
-    return; /* no store */
+    return; /* not a store */
   }
   if (s->n == s->room) {
     size_t room = s->room * 2 + 16;
@@ -197,7 +197,7 @@ int emb_place_rename(const char *from, const char *to, emb_err *err) {
   return rc;
 }
 
-struct registry_names { /* copied, because what is listed is removed */
+struct registry_names { /* copied, as listed names are removed */
   char (*names)[256];
   size_t n, room;
   int failed;
@@ -218,7 +218,7 @@ static void note_name(void *arg, const char *name) {
   }
 }
 
-/* Not a file: a file has no entry "." in it. */
+/* Is it a directory?  A file has no entry "." in it. */
 static int is_directory(const char *path) {
   char dot[PATH_BYTES];
   uint64_t id[2];
@@ -235,7 +235,7 @@ static int is_among(const char *name, const char *const *names, size_t n) {
   return 0;
 }
 
-/* *there: whether there is such a directory. */
+/* *there: does the directory exist? */
 static int remove_stores(const char *dir, const char *const *keep, size_t n,
                          int *there, emb_err *err) {
   struct env *env = env_default();
@@ -247,7 +247,7 @@ static int remove_stores(const char *dir, const char *const *keep, size_t n,
   int rc = os && *there ? err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir)
            : l.failed   ? err_set(err, EMB_NOMEM, "out of memory")
                         : EMB_OK;
-  for (size_t i = 0; i < l.n; i++) { /* as many as can be */
+  for (size_t i = 0; i < l.n; i++) { /* removes as many as it can */
     emb_err error;
     int one = path_join(path, sizeof path, dir, l.names[i], &error);
     if (!one && !is_among(l.names[i], keep, n) && is_directory(path)) {

@@ -8,8 +8,9 @@
 #include "engine/base/env/env.h"
 #include "engine/emb.h"
 
-/* Takes the owner's lock of a store that is not open here: LOCKED, BUSY.  *lock
-** is NULL where there is no directory.  place__let_go follows. */
+/* Takes the owner's lock of a store that is not open here: EMB_LOCKED,
+** EMB_BUSY. *lock is NULL if there is no directory.  Call place__let_go
+** afterwards. */
 int place__hold(const char *dir, struct env_lock **lock, emb_err *err);
 void place__let_go(struct env_lock *lock);
 

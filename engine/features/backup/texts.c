@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** texts.c -- a file of rows gets the texts of its keys: emb_file_add_texts.
+** texts.c -- adds the texts of its keys to a file of rows: emb_file_add_texts.
 **
-**   1  a new file with the same head but for the flag           [pack_create]
-**   2  the rows, block by block, as they are stored          [pack_copy_rows]
-**   3  once more over their keys, each of which the caller knows a text of
-**   4  durable; then, when the caller says so, under its name
+**   1  a new file with the same head, except the flags          [pack_create]
+**   2  the rows, block by block, in stored form              [pack_copy_rows]
+**   3  a second pass over their keys, for each of which the caller supplies the
+**      text
+**   4  the file is made durable and, when the caller says so, gets its name
 **
 ** Called by ext/table/keys_file.c, in the process that has the texts, which
 ** need not be the one that has the store.  So no store is involved here.
-** FAILURE  Nothing is left of the new file.
+** FAILURE  The new file is removed.
 ** THREADS  One at a time.
 */
 #include "engine/storage/pack/emb_file.h"

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.c -- what changed since a consumer's mark (consumer/consumer.h).
+** delta.c -- changes since a consumer's mark (consumer/consumer.h).
 **
 ** A delta is a scan in storage order (scan.c) that begins at the mark's page
-** instead of at the log's first, leaves out records that are older than the
-** mark (compaction has moved them), sees what is committed whichever session
-** asks, and takes the keys in pages of deletions, too.  Keys that move away
-** during the scan are noted as for any scan; of those only what compaction
-** moved belongs here, for what was changed after the mark is in the next delta.
+** instead of the log's first, leaves out records older than the mark
+** (compaction has moved them), sees the committed rows whichever session reads
+** it, and also takes the keys in pages of deletions.  Keys that move away
+** during the scan are noted as for any scan; of these only the keys moved by
+** compaction belong here, because a key changed after the mark is in the next
+** delta.
 **
-** Each key comes once: its record, or the last of its deletions.  Deletions are
-** gathered (consumer/gone.h) and come at the end.  If a key is absent when a
-** page of deletions is passed, no record of it below the mark is live.  One may
-** have been when the delta passed that: a deletion that was rolled back may
-** stand behind a live record, which is deleted after the mark.  Such keys are
-** known (scan_watch.passed), and left to the next delta.
+** Each key appears once: its record, or the last of its deletions.  Deletions
+** are gathered (consumer/gone.h) and come at the end.  If a key is absent when
+** a page of deletions is read, no record of it below the mark is live.  One may
+** have been when the delta read that record: a deletion that was rolled back
+** may follow a live record, which is deleted after the mark.  Such keys are
+** known (scan_watch.passed), and go into the next delta.
 **
-** DURABLE   What a consumer has got, or need not get, is not
-**           undone by a crash:
-**           - All below the mark is synced before the first row.
-**           - A record that was replaced or deleted since the mark is left to
-**             the next delta.  So what replaced it is synced before this one
-**             can be acknowledged: else the old record would come back, below
-**             the mark, and never be delivered.
+** DURABLE   A crash does not undo what a consumer has got, or need not get:
+**           - Everything below the mark is synced before the first row.
+**           - A record that was replaced or deleted since the mark goes into
+**             the next delta.  So its replacement or deletion is synced before
+**             this delta can be acknowledged: else the old record would come
+**             back, below the mark, and never be delivered.
 **           - A key in a page of deletions is delivered if it is absent when
-**             that is passed; if that may be the doing of a deletion after the
-**             mark, that one is synced first.
+**             that page is read; if a deletion after the mark may have caused
+**             that, this deletion is synced first.
 */
 #include <string.h>
 
@@ -50,8 +50,8 @@ struct marking {
   int rc;
 };
 
-/* The scan begins when the log is sealed, so it sees all below the mark as it
-** will stay; its end may lie a little above. */
+/* The scan begins when the log is sealed, so it sees everything below the mark
+** in its final state; the scan's end may be slightly above the mark. */
 static void delta_set_mark(void *arg, uint64_t tail) {
   struct marking *m = arg;
   const emb_store *store = m->s->store;
@@ -156,7 +156,7 @@ static int delta_start(emb_delta *delta) {
   return EMB_OK;
 }
 
-/* What a delta that was not started has. */
+/* Frees a delta that was not started. */
 static void free_delta(emb_delta *delta) {
   emb_session *s = delta->scan.s;
   if (delta->held) {
@@ -169,7 +169,7 @@ static void free_delta(emb_delta *delta) {
   s->core->env->release(s->core->env, delta);
 }
 
-/* Of a consumer_change: as it is now, or is made. */
+/* For consumer_change: copies out the consumer as it is, or as just made. */
 static int delta_look(void *arg, struct consumer *consumer, int made,
                       emb_err *err) {
   (void)err;
@@ -233,7 +233,7 @@ struct delta_row {
   int64_t key;
   uint8_t op;
   uint64_t version;  /* 0 of a deletion, which has no value */
-  const char *value; /* as it is stored */
+  const char *value; /* in stored form */
 };
 
 static void delta_deliver(emb_delta *delta, const struct delta_rows *rows,
@@ -265,7 +265,7 @@ struct fetch {
   size_t *n;
 };
 
-/* A record of a key that moved. */
+/* Delivers the record of a key that moved. */
 static void delta_take(struct fetch *f, int64_t key, uint64_t version,
                        const char *value) {
   if (version > f->delta->scan.since && version <= f->delta->mark.version) {
@@ -285,7 +285,7 @@ static int take_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* What is committed of a key: taken from memory, or noted as cold. */
+/* Finds a key's committed record: takes it from memory, or notes it as cold. */
 static void delta_look_up(struct fetch *f, uint32_t row, int64_t key,
                           uint32_t *cold) {
   emb_session *s = f->delta->scan.s;
@@ -304,7 +304,7 @@ static void delta_look_up(struct fetch *f, uint32_t row, int64_t key,
   }
 }
 
-/* Keys that moved away while the scan ran. */
+/* Delivers keys that moved away while the scan ran. */
 static int delta_moved_rows(emb_delta *delta, size_t max,
                             const struct delta_rows *rows, size_t *n) {
   emb_scan *scan = &delta->scan;
@@ -346,7 +346,7 @@ static uint64_t moved_left(emb_scan *scan) {
   return left;
 }
 
-/* What the scan has found: a row, or a deletion for later. */
+/* Takes what the scan found: delivers a row, or keeps a deletion for later. */
 static int found_row(emb_delta *delta, const struct delta_rows *rows,
                      size_t *n) {
   emb_scan *scan = &delta->scan;
@@ -362,8 +362,9 @@ static int found_row(emb_delta *delta, const struct delta_rows *rows,
   return EMB_OK;
 }
 
-/* Keys that were there at the mark, and may be absent now: none of them is
-** reported as deleted.  Of a key's items the last counts. */
+/* Removes from the deletions keys that had a record at the mark, and may be
+** absent now: none of them is reported as deleted.  The last of a key's items
+** counts. */
 static int leave_passed(emb_delta *delta) {
   emb_session *s = delta->scan.s;
   struct spill *passed = &delta->scan.watch.passed;
@@ -382,7 +383,7 @@ static int leave_passed(emb_delta *delta) {
   return rc ? rc : gone_sort(gone, &s->err);
 }
 
-/* Deletions, at the end. */
+/* Delivers the deletions, at the end. */
 static int gone_rows(emb_delta *delta, size_t max,
                      const struct delta_rows *rows, size_t *n) {
   struct gone *gone = &delta->gone;
@@ -430,7 +431,7 @@ static int sync_now(emb_session *s) {
              : core_flush_all(s->core, 1, NULL, &s->err);
 }
 
-/* See DURABLE; at the end of the delta, or after some rows. */
+/* See DURABLE.  Called at the end of the delta, or after some rows. */
 static int delta_settle(emb_delta *delta, const uint8_t *ops, size_t n) {
   emb_session *s = delta->scan.s;
   int newer = atomic_load(&s->core->log.last_tomb) >= delta->mark.end;
@@ -441,7 +442,7 @@ static int delta_settle(emb_delta *delta, const uint8_t *ops, size_t n) {
   return !n || (newer && i < n) ? sync_now(s) : EMB_OK;
 }
 
-/* The consumer still is at the mark where the delta began, or beyond. */
+/* Is the consumer still at the mark where the delta began, or beyond? */
 static int check_still(const emb_delta *delta, const struct consumer *now,
                        emb_err *err) {
   const struct core *core = delta->scan.s->core;
@@ -478,7 +479,7 @@ int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
   rc = collect_rows(delta, max, rows, n);
   rc = rc ? rc : scan_ended(&delta->scan);
   rc = rc ? rc : delta_settle(delta, rows->ops, *n);
-  /* After it was read: what a lost consumer needs may be freed any time. */
+  /* After the read: the records a lost consumer needs may be freed any time. */
   rc = rc ? rc : still_good(delta);
   if (rc) {
     delta->failed = rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.h -- private to this folder: a delta that is being read, and what its
-** files have in common.
+** delta.h -- private to this folder: a delta being read, and the common parts
+** of its files.
 */
 #ifndef EMB_DELTA_H
 #define EMB_DELTA_H
@@ -12,44 +12,44 @@
 
 struct emb_delta {
   emb_scan scan;
-  struct consumer consumer; /* as it was at the beginning */
+  struct consumer consumer; /* as of the beginning */
   struct mark mark;
-  struct gone gone; /* deletions that were passed */
+  struct gone gone; /* deletions read so far */
   struct hold hold;
   int held, complete;
-  int failed; /* it broke off, and is not complete any more */
+  int failed; /* it broke off, and can no longer become complete */
 };
 
-/* Where rows go; all but keys and ops may be NULL. */
+/* Destination of rows; all except keys and ops may be NULL. */
 struct delta_rows {
   int64_t *keys;
   uint8_t *ops;
   float *vectors;
   uint64_t *versions;
   char *states;
-  char *values; /* as they are stored, value_bytes for each row */
+  char *values; /* in stored form, value_bytes for each row */
 };
 
-/* The next rows, durable; *n = 0: that was all, and there is nothing left to do
-** but delta_complete, after which the delta may be acknowledged. */
+/* Reads the next rows, durable; *n = 0: there are no more, and only
+** delta_complete remains, after which the delta may be acknowledged. */
 int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
                 size_t *n);
 int delta_complete(emb_delta *delta);
-/* The same, and what `last` does comes with it: it is called when nothing but
-** the disk can fail any more, and if it fails the delta is not complete. */
+/* As above, together with the effect of `last`: it is called when only the disk
+** can still fail, and if it fails the delta is not complete. */
 int delta__complete_with(emb_delta *delta, int (*last)(void *arg), void *arg);
 
-/* First line of a call; the process owns the store after it. */
+/* Begins a call; afterwards the process owns the store. */
 int delta__begin_call(emb_session *s);
 void delta__init_scan(emb_session *s, emb_scan *scan);
-/* Keeps what a mark that is taken from now on will need. */
+/* Keeps the records that any mark taken from now on will need. */
 void delta__hold(emb_session *s, struct hold *hold);
-/* Takes a mark; the scan, which then ends there, is open. */
+/* Takes a mark, and opens the scan that ends there. */
 int delta__take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
                      uint64_t *first);
 
-/* The names of a table's columns as a file says them: what is too long is cut
-** and has a hash. */
+/* Writes a table's column names as a file has them: a name that is too long is
+** cut and has a hash. */
 void delta__label(const char *columns, char label[PACK_NAME_BYTES]);
 
 #endif

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_apply.c -- a store takes the file of a delta of another one.
+** delta_apply.c -- applies the file of another store's delta.
 **
-**   1  the file is read as a whole: its checksums, how many rows there are,
-**      that they fit the table                             [check_file]
+**   1  the whole file is read: its checksums, the number of rows, and whether
+**      they fit the table                                  [check_file]
 **   2  no other call takes a file from here to the end     [restore_enter],
 **      and a transaction begins                            [emb_begin]
 **   3  is it the next one of the chain? (consumer/position.h) [check_chain]
-**   4  the rows are put and deleted, as they come; what a delta from the
-**      beginning does not name is deleted                [restore_rows]
+**   4  the rows are put and deleted, in order; after a delta from the
+**      beginning all keys it does not name are deleted     [restore_rows]
 **   5  commit; sync
 **   6  the position is written
 **
-** Until 5 a failure leaves the table as it was, and readers see it so.  After a
-** crash between 5 and 6 the delta is taken again: its values are absolute.
+** Until 5 a failure leaves the table unchanged, and readers see it unchanged.
+** After a crash between 5 and 6 the delta is taken again: its values are
+** absolute.
 **
 ** VERSIONS  are the store's own, as for any other write: they say when a row
-**           came here.  So it can be the source of deltas and snapshots, and a
-**           row never has an older version than before.
+**           came here.  So the store can be the source of deltas and snapshots,
+**           and a row never has an older version than before.
 ** MEMORY    24 bytes for each key that changes, and a block of the file.
 */
 #include <stdio.h>
@@ -35,7 +36,7 @@ struct applying {
   struct restore file;
   const struct pack_head *head;
   struct position position;
-  struct chain chain; /* of snapshots, as it was */
+  struct chain chain; /* of snapshots, as before */
   emb_delta_file *about;
 };
 
@@ -117,7 +118,8 @@ static int check_gap(struct applying *a) {
                          a->file.path, (unsigned long long)head->number,
                          (unsigned long long)head->base.page);
   }
-  /* Ours may have been exported again, and acknowledged in the newer form. */
+  /* The delta at our position may have been exported again, and acknowledged in
+  ** its newer form. */
   uint64_t first = head->number > p->number + 1 ? p->number + 1 : p->number;
   return session_error(
       a->s, EMB_GAP,
@@ -128,7 +130,7 @@ static int check_gap(struct applying *a) {
       (unsigned long long)p->end, (unsigned long long)head->base.page);
 }
 
-/* *again: it was taken already. */
+/* *again: the delta was already taken. */
 static int check_chain(struct applying *a, int *again) {
   struct position *p = &a->position;
   *again = 0;
@@ -161,7 +163,7 @@ static int delta_apply_note_position(struct applying *a) {
   return consumers_move(&a->s->store->consumers, p, &a->s->err);
 }
 
-/* An increment of a snapshot cannot come next any more. */
+/* After a delta, an increment of a snapshot can no longer come next. */
 static int leave_chain(struct applying *a) {
   emb_session *s = a->s;
   struct chain none = {0};
@@ -186,7 +188,7 @@ static int leave_chain(struct applying *a) {
   return rc;
 }
 
-/* The transaction is undone, and the chain as it was. */
+/* Rolls the transaction back, and restores the chain. */
 static void delta_apply_undo(struct applying *a) {
   emb_session *s = a->s;
   emb_err first = s->err;
@@ -199,7 +201,7 @@ static void delta_apply_undo(struct applying *a) {
   s->err = first;
 }
 
-/* In the transaction, which is over afterwards. */
+/* Runs in the transaction, and ends it. */
 static int apply_once(struct applying *a) {
   emb_session *s = a->s;
   int again;

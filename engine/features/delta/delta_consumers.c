@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_consumers.c -- who takes deltas: acknowledging one, beginning anew,
-** and what there is of them.
+** delta_consumers.c -- the consumers of deltas: acknowledging a delta,
+** restarting and listing consumers.
 */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static int consumer_acknowledge(void *arg, struct consumer *consumer, int made,
     return err_set(err, EMB_RANGE, "consumer %s has no delta to acknowledge",
                    consumer->name);
   }
-  if (consumer->sent.end < consumer->acked.end) { /* no writer leaves that */
+  if (consumer->sent.end < consumer->acked.end) { /* no writer does this */
     return err_set(err, EMB_CORRUPT,
                    "the file of consumer %s of %s is damaged: take a snapshot "
                    "and restart the consumer",
@@ -48,7 +48,7 @@ int local_delta_ack(emb_session *s, const char *name, uint64_t upto) {
   return rc ? rc : consumer_change(&s->store->consumers, name, &edit, &s->err);
 }
 
-/* A mark, and no scan. */
+/* Takes a mark without a scan. */
 static int mark_now(emb_session *s, struct mark *mark) {
   struct env *env = s->core->env;
   uint64_t first;
@@ -142,14 +142,14 @@ int local_delta_consumers(emb_session *s, emb_consumer *to, size_t max,
 static int consumer_load(struct core *core, int recovered, emb_err *err) {
   emb_store *store = (emb_store *)(void *)core;
   int rc = consumers_load(&store->consumers, core->log_end, err);
-  /* The checkpoint of what was recovered tries again. */
+  /* The checkpoint after the recovery tries again. */
   return rc == EMB_FULL && recovered ? EMB_OK : rc;
 }
 
 static int consumer_verify(struct core *core, const char *name, emb_err *err) {
   struct consumer consumer;
   int rc = consumer_read(core, name, &consumer, NULL, err);
-  return rc == EMB_CANTOPEN ? EMB_OK : rc; /* dropped meanwhile */
+  return rc == EMB_CANTOPEN ? EMB_OK : rc; /* dropped in the meantime */
 }
 
 static const struct store_file file_consumer = {.name = CONSUMER_PREFIX "*",

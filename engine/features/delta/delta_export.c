@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_export.c -- a delta as a file (pack/pack.h).
+** delta_export.c -- writes a delta to a file (pack/pack.h).
 **
-** The rows are what emb_delta_next would give, in the same order.  Only when
-** the file is complete, durable and has its name does the consumer's file say
-** that this delta was sent: an acknowledgement is never of a file that is not
-** there.  But that file, too, is written beside the old one before: then two
-** renames are left, which take nothing that there could be too little of.
+** The rows are those that emb_delta_next would return, in the same order.  Only
+** when the file is complete, durable and has its name does the consumer's file
+** record that this delta was sent: so an acknowledgement is never of a file
+** that does not exist.  But the consumer's file is also written beforehand,
+** beside the old one: then only two renames remain, which need no resource that
+** could run out.
 **
-** Of emb_delta_write the file is only what another one is made of, so it has
-** its name when it is complete, and the consumer's file says nothing yet.
+** The file of emb_delta_write is only the input for another file, so it gets
+** its name when it is complete, and nothing is noted in the consumer's file
+** yet.
 */
 #include "engine/storage/schema/form.h"
 #include "engine/table/jobs/progress.h"
@@ -145,7 +147,7 @@ static int give_name(void *arg) {
   return pack_finish(pack, &w->about->bytes, &w->s->err);
 }
 
-/* The file is complete: it gets its name, and is noted as sent or not. */
+/* Ends the complete file: gives it its name, and notes it as sent or not. */
 static int delta_export_end(struct writing *w, int sends) {
   int rc = pack_complete(w->pack, &w->s->err);
   if (!sends || EMB_SEED(SEED_DELTA_NOT_NOTED_AS_SENT) ||

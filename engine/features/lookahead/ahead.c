@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** ahead.c -- look-ahead (MLKV, section 3.3): records that will be read soon are
-** fetched now.
+** ahead.c -- look-ahead (MLKV, section 3.3): fetches records now that will be
+** read soon.
 **
-** EMB_AHEAD_BUFFER puts them into the store's record cache, pinned (cache.h).
-** Nothing is written, and of a word only the record's address changes.  What is
-** in the log's memory stays there, expected; if it has to leave before it was
-** read, it goes to the cache (promote__extent).
+** EMB_AHEAD_BUFFER puts the records into the store's record cache, pinned
+** (cache.h).  Nothing is written, and only the record's address in the key's
+** word changes.  A record in the log's memory stays there, marked as expected;
+** if it must leave before it was read, it goes to the cache (promote__extent).
 **
-** EMB_AHEAD_CACHE keeps them in the session, by log address.  A Get looks there
-** when the key's word says that the record is on disk.  A record on disk never
-** changes, and its key's word points elsewhere after a Put; so what is found by
-** its address is the latest version, and the bound holds as for any Get.
+** EMB_AHEAD_CACHE keeps the records in the session, by log address.  A Get
+** looks there when the key's word says that the record is on disk.  A record on
+** disk never changes, and after a Put its key's word points elsewhere; so a
+** record found by its address is the latest version, and the bound holds as for
+** any Get.
 */
 #include <string.h>
 
@@ -24,22 +25,23 @@
 #include "engine/table/store/metrics.h"
 
 #define AHEADS 64
-/* How long a look-ahead waits for a frame of the log before it gives a record
-** up, in waits of core_wait_frame. */
+/* How long a look-ahead waits for a frame of the log before it gives up on a
+** record, in waits of core_wait_frame. */
 #define FRAME_WAITS 50
-/* Records that the session keeps unused are dropped after this time. */
+/* Unused records kept by the session are dropped after this time. */
 #define KEPT_US UINT64_C(60000000)
 
 struct aheads {
   struct job *jobs[AHEADS]; /* by number % AHEADS */
   size_t kept_bytes;
-  /* Log address to slot of jobs and record: slot << 32 | (record + 1). */
+  /* Log address -> the job's slot in `jobs` and its record: slot << 32 |
+  ** (record + 1). */
   struct index kept;
 };
 
 /* ---- the session's own cache --------------------------------------------- */
 
-/* Takes a job's records out of the session's cache. */
+/* Removes a job's records from the session's cache. */
 static void forget_kept(struct aheads *a, struct job *job) {
   for (size_t i = 0; job->merged && i < job->n; i++) {
     uint64_t hash = hash_key((int64_t)job->cold[i].address), word;
@@ -52,7 +54,8 @@ static void forget_kept(struct aheads *a, struct job *job) {
   job->merged = 0;
 }
 
-/* The job's records are not needed any more; its metrics may be. */
+/* Frees the records of a job, but keeps its metrics, which may still be
+** needed. */
 static void drop_kept(emb_session *s, struct job *job) {
   struct env *env = s->core->env;
   forget_kept(s->ahead.list, job);
@@ -78,13 +81,14 @@ static void ahead_drop(emb_session *s, uint64_t slot) {
   }
 }
 
-/* Is the record still its key's? */
+/* Is this still the key's current record? */
 static int is_current(emb_session *s, const struct job *job, size_t i) {
   return key_find_address(s->core, job->cold_keys[i],
                           hash_key(job->cold_keys[i])) == job->cold[i].address;
 }
 
-/* Enters what a finished job has read.  Without memory it is not found. */
+/* Adds the records that a finished job has read.  If memory runs out, a record
+** is simply not found. */
 static void ahead_add_job(emb_session *s, struct job *job) {
   struct aheads *a = s->ahead.list;
   job->merged = 1;
@@ -101,7 +105,7 @@ static void ahead_add_job(emb_session *s, struct job *job) {
   }
 }
 
-/* Drops jobs without records that may still be used. */
+/* Drops the kept records of each job that has no usable one left. */
 static void ahead_drop_used(emb_session *s) {
   struct env *env = s->core->env;
   uint64_t now = env->now_us(env);
@@ -124,7 +128,7 @@ static void ahead_drop_used(emb_session *s) {
   }
 }
 
-/* Serves one record; 0: it is not here. */
+/* Serves one record; returns 0 if it is not here. */
 static int ahead_serve_one(emb_session *s, const int64_t *keys,
                            struct cold cold, cold_use use, void *arg) {
   struct aheads *a = s->ahead.list;
@@ -151,7 +155,7 @@ static int ahead_serve_one(emb_session *s, const int64_t *keys,
   return 1;
 }
 
-/* The session's `serve`. */
+/* Implements the session's `serve`. */
 static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
                           cold_use use, void *arg) {
   struct aheads *a = s->ahead.list;
@@ -189,8 +193,8 @@ static int make_aheads(emb_session *s) {
   return EMB_OK;
 }
 
-/* Room for the records of a job in the session's cache; those beyond it are
-** refused. */
+/* Makes room for a job's records in the session's cache; refuses records that
+** do not fit. */
 static int ahead_make_room(emb_session *s, struct job *job) {
   struct aheads *a = s->ahead.list;
   struct env *env = s->core->env;
@@ -218,7 +222,7 @@ static int ahead_make_room(emb_session *s, struct job *job) {
 
 /* ---- looking ahead ------------------------------------------------------- */
 
-/* A look-ahead's record, into the cache of the store. */
+/* Puts a look-ahead's record into the store's cache. */
 static int use_ahead(emb_session *w, void *arg, uint32_t row, int64_t key,
                      const struct rec *rec) {
   struct job *job = arg;
@@ -246,7 +250,7 @@ static int use_ahead(emb_session *w, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* A look-ahead's record, into the cache of the session. */
+/* Puts a look-ahead's record into the session's cache. */
 static int use_kept(emb_session *w, void *arg, uint32_t row, int64_t key,
                     const struct rec *rec) {
   struct job *job = arg;
@@ -261,7 +265,7 @@ static int use_kept(emb_session *w, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* A set of keys, to leave out repeated ones: open addressing over rows. */
+/* A set of keys, to skip repeated ones: open addressing over rows. */
 struct ahead_seen {
   uint32_t *rows; /* row + 1 */
   size_t mask;
@@ -280,7 +284,7 @@ static int ahead_is_new(struct ahead_seen *seen, const int64_t *keys,
   return 1;
 }
 
-/* Where a key's record is, inside an epoch. */
+/* Finds where a key's record is.  Inside an epoch. */
 static void ahead_look(struct job *job, uint32_t row, struct entry *entry,
                        uint64_t word) {
   emb_session *s = job->session;
@@ -395,8 +399,8 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   return EMB_OK;
 }
 
-/* A job begun at another process ended with that process
-** (serve/remote_calls.c): its number belongs to no job here. */
+/* Was the job begun at another process, and did it end with that process
+** (serve/remote_calls.c)?  Then no job here has its number. */
 static int was_elsewhere(const emb_session *s, uint64_t number) {
   const struct job *job =
       s->ahead.list ? s->ahead.list->jobs[number % AHEADS] : NULL;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
 **
-** async.c -- batches in the background, after CAM: synchronize the last, start
+** async.c -- background batches, after CAM: synchronize the last batch, start
 ** the next, compute.
 **
-** emb_prefetch counts and copies at once what is in memory; the records on disk
-** are a job.  emb_prefetch_synchronize waits for it and then finishes, in the
-** caller's thread, the rows whose record moved while it was read.
+** emb_prefetch counts and copies records in memory at once; the records on disk
+** become a job.  emb_prefetch_synchronize waits for the job and then finishes,
+** in the caller's thread, the rows whose record moved while it was read.
 **
-** INVARIANT P1  A prefetch under way has counted all its keys, or none: if one
-**               was at its staleness bound (job->blocked) what it had counted
-**               is given back before emb_prefetch returns, so no session waits
-**               for a batch that waits itself.  Synchronizing such a batch
-**               counts it, waiting where it must, and reads it anew, as emb_get
-**               would.
-**           P2  What a prefetch has counted, job->counted says, row by row.
-**               The session's leases do not: each knows the newest call of its
-**               key only, and while a batch is under way the session gets and
-**               puts the same keys.  So what a batch gives back after
-**               emb_prefetch has returned goes by job->counted.
+** INVARIANT P1  A running prefetch has counted all its keys, or none: if a key
+**               was at its staleness bound (job->blocked), the counts are given
+**               back before emb_prefetch returns, so that no session waits for
+**               a batch that is itself waiting.  Synchronizing such a batch
+**               counts it, waiting where it must, and reads it again, as
+**               emb_get would.
+**           P2  job->counted records, row by row, what a prefetch has counted.
+**               The session's leases do not: each knows only the newest call
+**               for its key, and while a batch is running the session gets and
+**               puts the same keys.  So after emb_prefetch has returned,
+**               job->counted decides what a batch gives back.
 **
-** emb_write_back writes at once what the log has room for; the rest is copied
-** and becomes a job.  A later write of the session waits for it, so that the
-** order of a session's writes stays.
+** emb_write_back writes at once what the log has room for; the remaining rows
+** are copied and become a job.  A later write of the session waits for that
+** job, so that a session's writes stay in order.
 */
 #include "async.h"
 
@@ -45,7 +45,8 @@ static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
   *ticket = job->number;
 }
 
-/* Takes the ticket (0: the oldest) of a kind off the list, or NULL. */
+/* Removes the ticket of this kind (0: the oldest) from the list and returns its
+** job, or NULL. */
 static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
   struct job **at = &s->tickets.first;
   while (*at && ((*at)->kind != kind || (ticket && (*at)->number != ticket))) {
@@ -66,7 +67,7 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
   return NULL;
 }
 
-/* An interrupt: the ticket is the oldest again. */
+/* After an interrupt: puts the ticket back as the oldest. */
 static int async_put_back(struct job *job, int rc) {
   job->sibling = job->session->tickets.first;
   job->session->tickets.first = job;
@@ -91,8 +92,8 @@ static int async_wait_for(struct job *job) {
   return EMB_OK;
 }
 
-/* The leases of rows that a write-back could not write are the session's
-** again. */
+/* Returns to the session the leases of rows that a write-back could not
+** write. */
 static void async_take_back(struct job *job) {
   emb_session *s = job->session;
   for (size_t at = 0; job->rc && job->give && at < job->n; at += CHUNK_MAX) {
@@ -106,7 +107,7 @@ static void async_take_back(struct job *job) {
   }
 }
 
-/* What was loaded here stays until the last has ended. */
+/* Data loaded for tickets stays loaded until the last ticket has ended. */
 static void ticket_over(emb_session *s) {
   atomic_fetch_sub(&s->store->sessions.tickets, 1);
   own_unload(s->store);
@@ -135,7 +136,7 @@ static void async_give_back(struct job *job) {
   }
 }
 
-/* P1.  (P2 cannot be seen: a Put may have given back what was counted.) */
+/* Checks P1.  (P2 cannot be checked: a Put may have given back counts.) */
 __attribute__((unused)) static inline int
 job_counts_valid(const struct job *job) {
   emb_assert(!job->blocked || job->call);
@@ -143,7 +144,8 @@ job_counts_valid(const struct job *job) {
   return 1;
 }
 
-/* Rows [at, at + m): what is in memory now, what is to be read, what waits. */
+/* For rows [at, at + m): copies those in memory, and collects those to be read
+** and those blocked. */
 static int begin_rows(struct job *job, size_t at, uint32_t m) {
   emb_session *s = job->session;
   struct counters *c = &s->core->counters;
@@ -191,8 +193,8 @@ static int use_read(emb_session *w, void *arg, uint32_t row, int64_t key,
   return EMB_OK;
 }
 
-/* A prefetch of the session waits for a key: what comes after it must not take
-** that key first. */
+/* Does a prefetch of the session wait for a key?  Then a later prefetch must
+** not take that key first. */
 static int must_queue(const emb_session *s) {
   for (const struct job *job = s->tickets.first; job; job = job->sibling) {
     if (job->kind == JOB_READ && job->blocked) {
@@ -257,8 +259,8 @@ int local_prefetch(emb_session *s, const int64_t *keys, size_t n,
   return EMB_OK;
 }
 
-/* The rows of a job that are in this state, a chunk of them at most, into
-** s->rows; from *at on. */
+/* Collects the rows of a job in this state, at most a chunk, into s->rows,
+** starting at *at. */
 static uint32_t pick_rows(struct job *job, size_t *at, int state) {
   emb_session *s = job->session;
   uint32_t n = 0;
@@ -270,8 +272,8 @@ static uint32_t pick_rows(struct job *job, size_t *at, int state) {
   return n;
 }
 
-/* Before the keys are counted again: what was read from disk may stay, if its
-** record is where it was then. */
+/* Before the keys are counted again: a row read from disk may be kept if its
+** record has not moved since. */
 static void mark_rows(struct job *job) {
   for (size_t i = 0; i < job->n; i++) {
     uint8_t *state = &job->state[job->cold[i].row];
@@ -300,8 +302,8 @@ static void keep_rows(struct job *job) {
   }
 }
 
-/* Counts the keys of a batch that has counted none, in order.  What changed
-** meanwhile is read again. */
+/* Counts, in order, the keys of a batch that has counted none.  Rows changed in
+** between are read again. */
 static int acquire_rows(struct job *job) {
   emb_session *s = job->session;
   struct leases *leases = &s->leases;
@@ -315,7 +317,8 @@ static int acquire_rows(struct job *job) {
   lease_batch_begin(leases, job->call, job->number,
                     s->core->env->now_us(s->core->env));
   mark_rows(job);
-  /* What the statement counted in which it began is not counted again. */
+  /* Keys counted by the statement that began the batch are not counted
+  ** again. */
   leases->statement = job->statement;
   leases->statement_call = job->statement_call;
   int rc = bound_acquire(s, job->keys, job->key_count, job->call);
@@ -331,7 +334,7 @@ static int acquire_rows(struct job *job) {
   return EMB_OK;
 }
 
-/* Reads in this thread what is still missing; it is counted already. */
+/* Reads the missing rows in this thread.  They are already counted. */
 static int async_finish_rows(struct job *job) {
   emb_session *s = job->session;
   struct get g = {.s = s,
@@ -371,7 +374,7 @@ int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
     rc = rc ? rc : async_finish_rows(job);
   }
   if (rc == EMB_INTERRUPT) {
-    return async_put_back(job, rc); /* with what it has counted: P1 */
+    return async_put_back(job, rc); /* keeps its counts: P1 */
   }
   if (rc || job->rc) {
     async_give_back(job);
@@ -384,8 +387,8 @@ int local_prefetch_synchronize(emb_session *s, uint64_t ticket,
 
 /* ---- write-back ---------------------------------------------------------- */
 
-/* Copies the rows from `done` on, and takes their leases off the session: the
-** worker gives them back. */
+/* Copies the rows from `done` on, and moves their leases from the session to
+** the job: the worker gives them back. */
 static int copy_rows(struct job *job, const float *vectors, size_t done,
                      uint32_t call) {
   emb_session *s = job->session;
@@ -414,7 +417,7 @@ static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
       .keys = job->keys + from, .n = to - from, .wait = 1};
   w->clock.time = job->time;
   int rc = put_rows(w, &batch, job->copy + from * w->core->layout.dim);
-  /* When the new vector can be read, and not before. */
+  /* Give back leases only now that the new vectors can be read. */
   epoch_enter(&w->core->epoch, w->slot);
   for (size_t i = from; i < from + batch.done; i++) {
     if (job->give[i]) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** advice.c -- how well the memory serves, and what twice as much would do.
+** advice.c -- how well the memory serves, and what twice as much would save.
 **
-** Reads of keys that are there are counted by the sessions; those from disk
-** that twice the memory would have spared, by cache/ghost.c.  What is recent is
-** the difference to a sample that is one to two PERIODs old, so that neither
-** the time in which a table became warm nor last week's work says anything of
-** now.
+** Sessions count reads of keys that exist; cache/ghost.c counts the reads from
+** disk that twice the memory would have saved.  Recent numbers are the
+** difference from a sample one to two PERIODs old, so that neither the warm-up
+** of a table nor last week's work distorts them.
 **
 ** THREADS   Any; advice.lock.
 */
@@ -14,7 +13,7 @@
 #include "engine/table/jobs/tasks.h"
 #include "engine/table/store/metrics.h"
 
-struct advice_sample { /* metrics of a moment, since the opening */
+struct advice_sample { /* metrics at one moment, since the open */
   uint64_t us, reads, hits, spared;
 };
 
@@ -28,9 +27,9 @@ static struct advice *advice_of(const emb_store *store) {
 }
 
 #define PERIOD_US UINT64_C(30000000)
-/* Fewer say nothing. */
+/* Fewer reads give no advice. */
 #define READS_MIN 1000
-#define ENOUGH 990 /* thousandths: hardly anything is left to spare */
+#define ENOUGH 990 /* thousandths: hardly any reads left to save */
 #define GAIN 20
 
 static struct advice_sample advice_look(emb_store *store) {
@@ -67,7 +66,7 @@ static int advice_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct advice_sample now = advice_look(pass->store);
   (void)err;
   pthread_mutex_lock(&advice->lock);
-  if (now.us - advice->last.us >= PERIOD_US) { /* not another one meanwhile */
+  if (now.us - advice->last.us >= PERIOD_US) { /* no other thread has done it */
     advice->old = advice->last;
     advice->last = now;
     *did = PIECE_DONE;
@@ -76,8 +75,8 @@ static int advice_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
-/* Where nothing was read for a period there is nothing to note, until the next
-** call; a client reads nothing here. */
+/* After a period without reads there is nothing to record until the next call.
+** A client reads nothing here. */
 static uint64_t advice_rest(struct pass *pass) {
   struct advice *advice = advice_of(pass->store);
   struct advice_sample now = advice_look(pass->store);
@@ -104,8 +103,8 @@ static int64_t to_thousandths(uint64_t part, uint64_t all) {
   return all ? (int64_t)((part * 1000 + all / 2) / all) : -1;
 }
 
-/* -1: there were no reads; the numbers are of the last half a minute to a
-** minute, and of these, if there were twice the memory. */
+/* A rate of -1: there were no reads.  Both rates cover the last 30 to 60
+** seconds; `twice` is the rate with twice the memory. */
 static const char *advice_text(uint64_t reads, int64_t recent, int64_t twice) {
   return reads < READS_MIN ? "too few reads to say"
          : recent >= ENOUGH

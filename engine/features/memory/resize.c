@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** resize.c -- the memory of a store is changed while it is in use
-** (emb_set_memory).
+** resize.c -- changes the memory budget of a store in use (emb_set_memory).
 **
 ** GROWING   Under the flush lock: the cache's table of frames is replaced with
-**           the epoch closed, which takes microseconds; then the pool has more
+**           the epoch closed, which takes microseconds; then the pool gets more
 **           frames (mem/frames.h), and the log and the cache take them as they
 **           need them.
 ** SHRINKING The pool's budget is lowered, and from then on each piece of
 **           background work (core_make_room) writes, pages out and retires a
-**           few frames more than it would.  The caller does such pieces, too,
-**           until all is given back.  Only sessions that wait for frames anyway
-**           wait for it: a writer, a few milliseconds.
+**           few frames more than usual.  The caller does such pieces, too,
+**           until the whole excess is given back.  Only sessions that wait for
+**           frames anyway are delayed: a writer, by a few milliseconds.
 ** FAILURE   Before anything is changed; or, when the log cannot be written or
 **           the caller is interrupted, the old budget is restored.
 ** LOCKS     budget_lock > flush_lock.
@@ -20,7 +19,7 @@
 #include "engine/table/session/session.h"
 #include "engine/table/store/budget.h"
 
-/* More frames, and room for them in the cache's table. */
+/* Adds frames, and room for them in the cache's table. */
 static int budget_grow(struct core *core, uint32_t count) {
   pthread_mutex_lock(&core->flush_lock);
   epoch_close(&core->epoch);
@@ -36,14 +35,14 @@ static int budget_grow(struct core *core, uint32_t count) {
 static void set_count(struct core *core, uint32_t count) {
   pthread_mutex_lock(&core->flush_lock);
   if (frames_resize(&core->frames, count)) {
-    /* Without memory for all it keeps those that it has. */
+    /* Out of memory for all of them: keep the frames already made. */
     (void)frames_resize(&core->frames, frames_made(&core->frames));
   }
   pthread_mutex_unlock(&core->flush_lock);
   core_signal_room(core);
 }
 
-/* Works until all that is beyond the budget has been given back. */
+/* Works until everything above the budget has been given back. */
 static int budget_drain(emb_session *s) {
   struct core *core = s->core;
   int rc = EMB_OK;
@@ -52,7 +51,7 @@ static int budget_drain(emb_session *s) {
     rc = core_make_room(core, s->slot, &did, &s->err);
     rc = rc ? rc : session_interrupted(s);
     if (!rc && !did) {
-      core->env->sleep_us(core->env, 500); /* others have what is missing */
+      core->env->sleep_us(core->env, 500); /* others hold the missing frames */
     }
   }
   return rc;

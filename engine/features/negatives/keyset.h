@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** keyset.h -- a set of keys of known size at most: what must not come, and what
-** has come.
+** keyset.h -- a set of keys with a known maximum size: the excluded keys, and
+** those already drawn.
 **
-** Open addressing with linear probing, at most half full, and a quarter while
-** it is small: whether a place is taken cannot be predicted, and 1,024 draws
-** without repetition took 18.8 ns each half full, 15.3 so, and no less with an
-** eighth.  hash_key is a bijection, so the hash stands for the key; 0 is an
-** empty place, and whether the one key with that hash is in is a flag.
+** Open addressing with linear probing, at most half full, and a quarter full
+** while the set is small: whether a place is taken cannot be predicted, and
+** 1,024 draws without repetition took 18.8 ns each at half full, 15.3 at a
+** quarter, and no less at an eighth.  hash_key is a bijection, so the hash
+** stands for the key; 0 is an empty place, and a flag says whether the one key
+** with hash 0 is in the set.
 */
 #ifndef EMB_NEGATIVES_KEYSET_H
 #define EMB_NEGATIVES_KEYSET_H
@@ -24,7 +25,7 @@ struct keyset {
 
 #define KEYSET_SMALL 2048
 
-/* For at most n keys; EMB_NOMEM. */
+/* Makes a set for at most n keys; EMB_NOMEM. */
 static inline int keyset_init(struct keyset *set, struct env *env, size_t n) {
   uint64_t room = 16, least = (n <= KEYSET_SMALL ? 4 : 2) * (uint64_t)n;
   while (room < least) {
@@ -49,7 +50,7 @@ static inline int keyset_has(const struct keyset *set, int64_t key) {
   return hash ? set->places[at] == hash : set->has_zero;
 }
 
-/* 1: it was not there before. */
+/* Adds a key; returns 1 if it was not in the set before. */
 static inline int keyset_add(struct keyset *set, int64_t key) {
   uint64_t hash = hash_key(key), at = hash & set->mask;
   if (!hash) {

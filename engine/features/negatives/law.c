@@ -2,12 +2,12 @@
 **
 ** law.c -- log-uniform draws: keys as ranks, the most frequent first.
 **
-** Key k of 0 .. range - 1 is drawn with the probability
-** ln((k + 2) / (k + 1)) / ln(range + 1), which is Zipf's law nearly: as
-** floor(exp(u ln(range + 1))) - 1, u uniform from 0 to 1.  That is the
+** Key k of 0 .. range - 1 is drawn with probability
+** ln((k + 2) / (k + 1)) / ln(range + 1), which is nearly Zipf's law: as
+** floor(exp(u ln(range + 1))) - 1, u uniform from 0 to 1.  This is the
 ** distribution of TensorFlow's log_uniform_candidate_sampler and of CARLS.
-** A rank that is no key of the table is left out, and was a draw; so p stays
-** the formula's, and the expected count, which counts draws, is right.
+** A rank that is not a key of the table is left out, but counts as a draw; so p
+** is still the formula's, and the expected count, which counts draws, is right.
 */
 #include <math.h>
 
@@ -29,7 +29,7 @@ static uint32_t law_next(struct draw *d, uint32_t want) {
   return draw__keep(d, n, want);
 }
 
-/* The highest key and one; 0: there is none from 0 on. */
+/* Sets the range to the highest key plus one; 0 if no key is 0 or above. */
 static int law_find_range(struct draw *d) {
   emb_scan *scan;
   int64_t key;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** listed.c -- draws from a list of the keys that may come: where so few can
-** that drawing from all and rejecting would not end soon.
+** listed.c -- draws from a list of the keys that may come, if these are so few
+** that drawing from all keys and rejecting would take too long.
 **
-** The keys are listed in ascending order, so what comes depends on the table's
-** keys and the seed only.  Time and 8 to 24 bytes for each key of the table.
+** The keys are listed in ascending order, so the sample depends only on the
+** table's keys and the seed.  Costs a pass and 8 to 24 bytes for each key of
+** the table.
 **
-** UNIFORM   With replacement, places of the list; without, its first part is
-**           shuffled (Fisher and Yates).
-** WEIGHTED  With replacement, by the sums of p; the number of draws is what it
-**           would have been in the mean.  Without: imagine draws that come at
-**           random times, one per unit of time.  Each key then comes first at
-**           a time that is exponential, with its p as the rate, and independent
-**           of the others; the n first of these are a sample without
-**           replacement (Efraimidis and Spirakis 2006), and the last time is
-**           how many draws there were.
+** UNIFORM   With replacement, random places of the list; without, its first
+**           part is shuffled (Fisher and Yates).
+** WEIGHTED  With replacement, by the sums of p; the number of draws is the mean
+**           number that rejection would have taken.  Without: imagine draws
+**           that come at random times, one per unit of time.  Each key then
+**           first comes at a time that is exponential, with its p as the rate,
+**           and independent of the others; the first n keys are a sample
+**           without replacement (Efraimidis and Spirakis 2006), and the last
+**           time is the number of draws.
 */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static int listed_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* All keys that are in the table and not excluded, in ascending order. */
+/* Lists all keys of the table that are not excluded, in ascending order. */
 static int list_keys(struct draw *d) {
   struct listed *list = &d->list;
   struct env *env = d->s->core->env;
@@ -85,7 +86,7 @@ static int list_weights(struct draw *d) {
 
 static size_t listed_find(const struct listed *list, double sum) {
   size_t low = 0, n = list->count - 1;
-  while (n) { /* the first whose sum is above it, or the last */
+  while (n) { /* the first key whose sum is above it, or the last */
     size_t half = n / 2;
     if (list->when[low + half] <= sum) {
       low += half + 1;
@@ -119,7 +120,7 @@ static void sum_up(struct listed *list) {
   }
 }
 
-/* ---- without ------------------------------------------------------------- */
+/* ---- without replacement ------------------------------------------------- */
 
 static uint32_t listed_once(struct draw *d, uint32_t want) {
   struct listed *list = &d->list;
@@ -160,7 +161,7 @@ static int arrives_before(const void *a, const void *b) {
                              : listed_by_key(&x->key, &y->key);
 }
 
-/* Puts them in the order in which they come. */
+/* Sorts the keys by the time of their first draw. */
 static int order_by_arrival(struct draw *d) {
   struct listed *list = &d->list;
   struct env *env = d->s->core->env;
@@ -209,7 +210,7 @@ int listed__begin(struct draw *d) {
   } else if (!is_uniform) {
     sum_up(list);
   }
-  /* What must not come is not in the list. */
+  /* Excluded keys are not in the list. */
   d->uses_set = 0;
   if (list->count == 0 ||
       (d->replaces && list->when && !(list->when[list->count - 1] > 0))) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** random.h -- random numbers of one call, from its seed: a counter that is
-** mixed (splitmix64's way), so the same on every machine.
+** random.h -- the random numbers of one call, from its seed: a mixed counter
+** (splitmix64's way), so that they are the same on every machine.
 */
 #ifndef EMB_NEGATIVES_RANDOM_H
 #define EMB_NEGATIVES_RANDOM_H
@@ -13,8 +13,8 @@ static inline uint64_t sample_random(uint64_t *state) {
   return hash_mix(*state);
 }
 
-/* Below n, which is not 0, each with exactly the same probability (Lemire,
-** Fast Random Integer Generation in an Interval, 2019). */
+/* Returns a number below n, which must not be 0, each with exactly the same
+** probability (Lemire, Fast Random Integer Generation in an Interval, 2019). */
 static inline uint64_t sample_below(uint64_t *state, uint64_t n) {
   unsigned __int128 product = (unsigned __int128)sample_random(state) * n;
   if ((uint64_t)product < n) {
@@ -26,7 +26,7 @@ static inline uint64_t sample_below(uint64_t *state, uint64_t n) {
   return (uint64_t)(product >> 64);
 }
 
-/* From 0 on, below 1. */
+/* Returns a number from 0 (included) to 1 (excluded). */
 static inline double sample_unit(uint64_t *state) {
   return (double)(sample_random(state) >> 11) * 0x1p-53;
 }

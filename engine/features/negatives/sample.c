@@ -1,49 +1,49 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- emb_sample: keys at random, and what a sampled softmax needs to
-** know of them.
+** sample.c -- emb_sample: random keys, and the probabilities that a sampled
+** softmax needs.
 **
 ** DISTRIBUTIONS
 **   uniform      each key of the table alike                       [slots.c]
-**   log-uniform  keys as ranks, rank k with the probability
+**   log-uniform  keys as ranks, rank k with probability
 **                ln((k+2)/(k+1)) / ln(range+1)                     [law.c]
 **   frequency    by the number of updates, to a power            [weights.c]
 **
 ** WHAT COMES  Keys that the session sees when they are drawn: its own
-** uncommitted ones, none of others; but by frequency, only those that were
-** there when frequencies were counted last.
+**             uncommitted ones, but nobody else's; by frequency, only those
+**             that were there when frequencies were last counted.
 **
-** p         of a row is the probability that a single draw gives its key; where
-**           draws can fail, because a rank is no key of the table or a key must
-**           not come, that includes the failures.  uniform: 1/m, m the number
-**           of keys that may come; failures are not counted.
-** expected  count of a row's key in the sample, given how many draws T there
-**           were: T p with replacement, which is right in the mean whatever
-**           makes draws fail (Wald); 1 - (1 - p)^T without, which is so nearly,
-**           as TensorFlow's candidate samplers and CARLS have it (Jean et al.
-**           2015, section 3).  Uniform, without replacement: each of the m keys
-**           is among the n rows with the probability n/m, which is both p and
-**           the expected count.  If all keys that may come have come, it is 1.
+** p         of a row is the probability that a single draw gives its key; if
+**           draws can fail, because a rank is not a key of the table or a key
+**           is excluded, p includes the failures.  For uniform p is 1/m, m the
+**           number of keys that may come; failures are not counted.
+** expected  count of a row's key in the sample, if there were T draws: T p with
+**           replacement, which is right in the mean whatever makes draws fail
+**           (Wald); 1 - (1 - p)^T without, which is nearly right, as in
+**           TensorFlow's candidate samplers and CARLS (Jean et al. 2015,
+**           section 3).  Uniform, without replacement: each of the m keys is
+**           among the n rows with probability n/m, which is both p and the
+**           expected count.  If all keys that may come have come, it is 1.
 **
-** A CALL    1  what is asked is checked; what must not come is a set
+** A CALL    1  the arguments are checked; excluded keys become a set
 **           2  rounds of at most a chunk of rows, each in one stay in the
 **              epoch: keys are drawn (draw.h), and their vectors copied, as by
-**              emb_peek, from what was found of them; what is on disk is read
-**              after
-**           3  a row that went meanwhile is left out; the next round draws
+**              emb_peek, from the entries found; records on disk are read
+**              afterwards
+**           3  a row deleted in between is left out; the next round draws
 **              another
 **           4  after very many draws, or when there are less than twice as many
 **              keys as rows, the keys are listed, and drawn from the list
 **
-** The engine's memory of a call is 8 to 64 bytes for each row and each key that
-** must not come, and what draw.h's sources say.
+** A call uses 8 to 64 bytes of engine memory for each row and each excluded
+** key, plus the memory of its source (draw.h).
 **
 ** SEED      A call's random numbers come from its seed alone.  Listed keys are
 **           in order, and so are ranks and frequencies: the sample depends on
 **           the keys (and how often they were updated).  Places of the index
-**           depend on the order in which keys came and went, too: the same
-**           sample comes while none comes or goes, and after the same changes,
-**           made one after the other, of a table that began empty.
+**           also depend on the order in which keys were added and removed: the
+**           sample repeats while no key is added or removed, and after the same
+**           changes, made one after the other, to a table that began empty.
 */
 #include "sample.h"
 #include "engine/table/owner/own.h"
@@ -87,7 +87,7 @@ static int sample_check_how(emb_session *s, const emb_sample_how *how) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Moves rows that are still there to the front; how many. */
+/* Moves the rows still in the table to the front; returns how many. */
 static uint32_t leave_out_gone(struct draw *d, float *vectors, uint32_t n) {
   size_t dim = d->s->core->layout.dim;
   uint32_t kept = 0;
@@ -105,14 +105,14 @@ static uint32_t leave_out_gone(struct draw *d, float *vectors, uint32_t n) {
   return kept;
 }
 
-/* Of a table that averages gradients: those that are pending for the rows come
+/* For a table that averages gradients: applies the rows' pending gradients
 ** first. */
 static int peek_settled(struct draw *d, float *vectors, uint32_t n) {
   int rc = bank_enter(d->s, BANK_KEYS, d->keys, n);
   return rc ? rc : local_peek(d->s, d->keys, n, vectors, d->found, NULL);
 }
 
-/* The next rows, at most `want`; *n of them. */
+/* Draws the next rows, at most `want`; *n of them. */
 static int next_round(struct draw *d, float *vectors, uint32_t want,
                       uint32_t *n) {
   emb_session *s = d->s;
@@ -142,9 +142,8 @@ static int next_round(struct draw *d, float *vectors, uint32_t want,
 
 /* ---- a call -------------------------------------------------------------- */
 
-/* Puts what must not come into the set; *within: how much of it is in the
-** table.
-*/
+/* Puts the excluded keys into the set; *within: how many of them are in the
+** table. */
 static int sample_exclude(struct draw *d, uint64_t *within) {
   const emb_sample_how *how = d->how;
   emb_session *s = d->s;
@@ -198,7 +197,7 @@ static int choose_source(struct draw *d) {
   }
 }
 
-/* Rounds until there are n rows, or no more. */
+/* Draws rounds until there are n rows, or no more keys. */
 static int draw_rows(struct draw *d, const emb_samples *to, double *p,
                      size_t *count) {
   emb_session *s = d->s;
@@ -231,14 +230,14 @@ static int draw_rows(struct draw *d, const emb_samples *to, double *p,
           return rc;
         }
       } else if (fruitless > 2 && isinf(d->most)) {
-        break; /* the listed keys have all come, or have gone */
+        break; /* all listed keys have been drawn or deleted */
       }
     }
   }
   return EMB_OK;
 }
 
-/* p of each row, NULL if they are all alike, and the expected counts. */
+/* Reports p of each row, NULL if all are equal, and the expected counts. */
 static void sample_tell(const struct draw *d, const emb_samples *to,
                         const double *p, size_t count) {
   double alike = 0;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
 **
-** slots.c -- uniform draws: places of the index at random, of which those that
-** are empty are rejected.
+** slots.c -- uniform draws: random places of the index; empty places are
+** rejected.
 **
-** A place is drawn among as many of each partition as the largest one has
-** (index_place), and a key has one place: so each key comes with the same
+** A place is drawn out of as many places of each partition as the largest one
+** has (index_place), and a key has one place: so each key comes with the same
 ** probability, whatever the partitions' sizes are and whichever of them grows
-** meanwhile.  The index is at least 0.7 full while a table grows, and its
-** partitions' sizes are one step apart, so a row takes less than two draws.
-** Where a row would take more than SPARSE, since most keys were deleted, the
-** index is made as small as its keys first, at some nanoseconds for each of
-** them: once, until as many were deleted again.  A draw is a few instructions
-** and one access to memory, of which many are under way at once.
+** in the meantime.  The index is at least 0.7 full while a table grows, and its
+** partitions' sizes are one step apart, so a row takes less than two draws.  If
+** a row would take more than SPARSE draws, because most keys were deleted, the
+** index is first shrunk to fit its keys, at some nanoseconds per key: once,
+** until as many keys were deleted again.  A draw is a few instructions and one
+** memory access; many accesses are in flight at once.
 **
-** An entry that is being moved is in two places for some instructions.
+** An entry that is being moved is in two places for a few instructions.
 */
 #include "engine/table/rows/rows.h"
 #include "draw.h"
 
 #define AIM 32
-/* Blocks of a stay in the epoch, at most. */
+/* Maximum number of blocks in one stay in the epoch. */
 #define AIMS 1024
-/* Draws for a row, and places of the index that it has in any case, nearly. */
+/* Draws per row at which an index is sparse, and roughly the number of places
+** that an index always has. */
 #define SPARSE 6
 #define SPARSE_MIN (8 * INDEX_BUCKET_ENTRIES << INDEX_PART_BITS_MAX)
 
@@ -51,8 +52,8 @@ struct slots_found { /* in one block of places */
   uint64_t words[AIM];
 };
 
-/* Those that are not empty; how many.  Whether one is cannot be predicted, so
-** there is no branch. */
+/* Collects the non-empty places; returns how many.  Whether a place is empty
+** cannot be predicted, so there is no branch. */
 static int slots_look(struct entry **aimed, struct slots_found *found) {
   int n = 0;
   for (int i = 0; i < AIM; i++) {
@@ -69,7 +70,7 @@ static int slots_look(struct entry **aimed, struct slots_found *found) {
   return n;
 }
 
-/* Takes what is there, from row n on; how many rows there are then. */
+/* Adds the keys found, from row n on; returns the new number of rows. */
 static uint32_t slots_take(struct draw *d, struct entry **aimed, uint32_t n,
                            uint32_t want) {
   emb_session *s = d->s;
@@ -102,17 +103,17 @@ static uint32_t slots_next(struct draw *d, uint32_t want) {
   }
   slots_aim(d, index, places, aimed[0]);
   for (unsigned i = 0; i < AIMS && n < want; i++) {
-    /* What was aimed at last is on its way meanwhile. */
+    /* The places aimed at last are being fetched while these are examined. */
     slots_aim(d, index, places, aimed[(i + 1) & 1]);
     n = slots_take(d, aimed[i & 1], n, want);
   }
   return n;
 }
 
-/* Partitions of a stay in the epoch. */
+/* Partitions shrunk in one stay in the epoch. */
 #define TIGHTEN 16
 
-/* Small tables are sparse, but have no smaller index. */
+/* Small tables are sparse, too, but have no smaller index. */
 static int slots_are_sparse(const struct draw *d, const struct index *index) {
   return index_places(index) / SPARSE > d->rows &&
          index_places(index) > SPARSE_MIN;
@@ -139,7 +140,7 @@ void slots__begin(struct draw *d) {
   }
   double places = (double)index_places(&d->s->core->index);
   d->next = slots_next;
-  /* More than the mean by far: the table is being emptied meanwhile. */
+  /* Far above the mean: reached only if the table is being emptied. */
   d->most = 64 * (double)d->n * (places / (double)(d->rows ? d->rows : 1) + 1) +
             65536;
 }

@@ -3,9 +3,9 @@
 ** weights.c -- see weights.h.
 **
 ** A DRAW    chooses a frequency by the sums of frequency^power over all keys,
-**           and one of the keys that have it: exactly by the frequencies that
-**           were counted.  A key that is gone since is left out, one that came
-**           since does not come.
+**           and then one of its keys: exactly by the frequencies that were
+**           counted.  A key deleted since the count is left out; a key added
+**           since is not drawn.
 */
 #include "weights.h"
 #include "engine/table/jobs/progress.h"
@@ -35,7 +35,7 @@ static void weights_free(struct env *env, struct weights *w) {
   }
 }
 
-/* The caller is alone. */
+/* Single-threaded. */
 static void sampling_free(emb_store *store) {
   weights_free(store->core.env, sampling_of(store)->weights);
   sampling_of(store)->weights = NULL;
@@ -71,7 +71,7 @@ static int counted_before(const void *a, const void *b) {
                                       : 0;
 }
 
-/* All rows; *n of them. */
+/* Reads all rows; *n of them. */
 static int count_rows(emb_session *s, emb_scan *scan, struct counted **rows,
                       size_t *n) {
   struct env *env = s->core->env;
@@ -100,7 +100,7 @@ static int count_rows(emb_session *s, emb_scan *scan, struct counted **rows,
   return rc;
 }
 
-/* From rows in order. */
+/* Groups rows that are in order. */
 static int group_rows_by(struct weights *w, struct env *env,
                          const struct counted *rows, size_t n) {
   size_t groups = 0;
@@ -182,7 +182,8 @@ static void weights_publish(emb_store *store, struct weights *w) {
   atomic_fetch_add_explicit(&sampling->made, 1, memory_order_relaxed);
 }
 
-/* What there is, if it will do; else *makes: the caller makes it. */
+/* Returns the current weights if they will do; else *makes: the caller must
+** make new ones. */
 static struct weights *weights_look(emb_session *s, int *makes) {
   struct sampling *sampling = sampling_of(s->store);
   pthread_mutex_lock(&sampling->lock);
@@ -199,15 +200,15 @@ static struct weights *weights_look(emb_session *s, int *makes) {
   return w;
 }
 
-/* A transaction's own rows are nobody else's: what is made within one, if there
-** is nothing yet, is not shared. */
+/* A transaction's own rows are private: weights made within a transaction, when
+** there are none yet, are not shared. */
 static int weights_hold(struct draw *d) {
   emb_session *s = d->s;
   struct sampling *sampling = sampling_of(s->store);
   uint64_t waited = 0;
   int makes = 0, rc = EMB_OK;
   while (!rc && !makes && !(d->weights = weights_look(s, &makes))) {
-    if (!makes) { /* the first is being made */
+    if (!makes) { /* another session makes the first */
       session_sleep(s, MAKING_US, &waited);
       rc = session_interrupted(s);
     }
@@ -292,7 +293,7 @@ static double weights_of(const struct draw *d, size_t group) {
   return d->cumulated[d->weights->groups + group] / weights_all(d);
 }
 
-/* The first group whose sum is above it, or the last. */
+/* Returns the first group whose sum is above it, or the last. */
 static size_t weights_find(const struct draw *d, double sum) {
   size_t low = 0, n = d->weights->groups - 1;
   while (n) {

@@ -5,15 +5,15 @@
 **
 ** Made by a pass over the table: 8 bytes for each key, ordered by frequency,
 ** and 16, and 16 for each power, for each frequency that occurs; 24 for each
-** key while it is made.  A call that finds it out of date makes it anew: when
-** the updates since are more than an eighth of all that it counts, or the
-** number of rows has changed by an eighth.  One session does that, and the
-** others go on with the old one.  So the time of making it is shared by many
-** updates.
+** key while they are made.  A call that finds them out of date makes them
+** again: when the updates since are more than an eighth of the updates counted,
+** or the number of rows has changed by an eighth.  One session does that, and
+** the others continue with the old ones.  So the cost of making them is spread
+** over many updates.
 **
 ** STATES    none; made, and shared by calls (refs); replaced, and freed with
 **           the last call.
-** THREADS   What is made does not change, but for `powers`, under the lock.
+** THREADS   Weights do not change once made, except `powers`, under the lock.
 */
 #ifndef EMB_NEGATIVES_WEIGHTS_H
 #define EMB_NEGATIVES_WEIGHTS_H
@@ -22,12 +22,12 @@
 
 #include "draw.h"
 
-/* Sums of so many powers are kept. */
+/* Number of powers whose sums are kept. */
 #define WEIGHTS_POWERS 4
 
 struct weights_group { /* keys that were updated equally often */
   uint32_t frequency;
-  size_t end; /* of its keys */
+  size_t end; /* of its keys, exclusive */
 };
 
 struct weights {
@@ -38,10 +38,10 @@ struct weights {
   struct weights_group *group;
   uint64_t version, rows; /* of the store, when the pass began */
   uint64_t updates;       /* sum of the frequencies */
-  size_t powers;          /* the store's lock, as what they are */
+  size_t powers;          /* under the store's lock, as are the powers */
   double power[WEIGHTS_POWERS];
-  /* groups each: sums of frequency^power over the keys; behind them that power
-  ** of each group. */
+  /* One for each group: sums of frequency^power over the keys; behind them that
+  ** power of each group. */
   double *cumulated[WEIGHTS_POWERS];
 };
 
@@ -57,11 +57,11 @@ static inline struct sampling *sampling_of(const emb_store *store) {
   return store->features[FEATURE_negatives];
 }
 
-/* A source; EMB_UNFIT: the store does not track.  To be ended, after an error,
-** too. */
+/* A source; EMB_UNFIT: the store does not track.  End it even after an
+** error. */
 int weights__begin(struct draw *d);
 void weights__end(struct draw *d);
-/* The keys that may come, with their probabilities, into d->list. */
+/* Lists the keys that may come, with their probabilities, in d->list. */
 int weights__list(struct draw *d);
 
 #endif

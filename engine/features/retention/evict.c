@@ -218,7 +218,7 @@ static int evict_begin(struct core *core, struct epoch_slot *slot,
   return rc;
 }
 
-/* ---- going through the extents ------------------------------------------- */
+/* ---- visiting the extents ------------------------------------------------ */
 
 static int is_low(struct sweep *w, int64_t key, uint64_t version) {
   struct evict *round = w->arg;

@@ -52,7 +52,7 @@ struct evict { /* a round; under ckpt_lock */
   uint64_t removed;
   uint32_t now, mean_age;
   uint32_t count, at; /* strata; 0: there is no round */
-  uint64_t next;      /* extent in the present one */
+  uint64_t next;      /* extent in the current one */
   struct evict_stratum strata[EVICT_STRATA];
 };
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** evicted.c -- which keys expired or were evicted: what is noted of it in the
-** log's pages of deletions.
+** evicted.c -- which keys expired or were evicted, from the log's pages of
+** deletions.
 **
-** POSITION  of a key: page << 16 | 1 + its position there.  Pages are handed
-**           out in the order of time, and each has deletions of one kind.
-** DURABLE   The log is flushed and synced first, and what is above is left to
-**           the next call: a position that was given out does not come again
-**           with another key after a crash.
-** KEPT      An extent is there as long as a record in it is live, or a consumer
-**           of deltas has not acknowledged the deletions in it; else the next
+** POSITION  of a key: page << 16 | 1 + its position in the page.  Pages are
+**           handed out in time order, and each has deletions of one kind.
+** DURABLE   The log is flushed and synced first, and pages above that point are
+**           left to the next call: a position that was returned does not come
+**           again with another key after a crash.
+** KEPT      An extent stays as long as a record in it is live, or a consumer of
+**           deltas has not acknowledged the deletions in it; else the next
 **           checkpoint frees it.
 */
 #include <string.h>
@@ -21,7 +21,7 @@
 
 struct evicted_reading {
   emb_session *s;
-  uint64_t page, upto; /* the next page, and the first that is left out */
+  uint64_t page, upto; /* the next page, and the first to be left out */
   uint32_t item;       /* the next one in it */
   size_t max, n;
   int64_t *keys;
@@ -38,7 +38,7 @@ static uint8_t op_of(const char *page) {
                                 : 0;
 }
 
-/* Takes what a page that stands at `bytes` has.  0: there was no room. */
+/* Takes the keys of the page at `bytes`.  Returns 0 if there was no room. */
 static int evicted_take(struct evicted_reading *r, const char *bytes) {
   uint8_t op = op_of(bytes);
   uint32_t items =
@@ -52,8 +52,8 @@ static int evicted_take(struct evicted_reading *r, const char *bytes) {
   return r->item >= items;
 }
 
-/* May there be deletions in the extent?  Of those that were there when the
-** store was opened it is not known. */
+/* May there be deletions in the extent?  For extents from before the store was
+** opened this is not known. */
 static int is_wanted(const struct core *core, uint64_t number) {
   const struct extent *extent = log_extent(&core->log, number);
   return number >= core->log.first && extent_phys(extent) != EXTENT_NOWHERE &&
@@ -84,7 +84,7 @@ static int evicted_read_pages(struct evicted_reading *r, uint64_t end) {
             : EMB_OK;
 }
 
-/* The next page, which is one of an extent that ends at `end`. */
+/* Reads the next page, which is in an extent that ends at `end`. */
 static int evicted_look_at_page(struct evicted_reading *r, uint64_t end,
                                 int *full) {
   struct core *core = r->s->core;
@@ -94,7 +94,7 @@ static int evicted_look_at_page(struct evicted_reading *r, uint64_t end,
   int is_read = r->page >= r->from && r->page < r->read;
   if (!bytes && is_read) {
     bytes = r->buffer + (r->page - r->from) * l->page_bytes;
-    /* A page without live records may be damaged without notice. */
+    /* A page without live records may be damaged unnoticed: skip it. */
     bytes = page_valid(l, bytes, core->salt, r->page) ? bytes : NULL;
   } else if (!bytes) {
     epoch_leave(r->s->slot);
@@ -109,7 +109,7 @@ static int evicted_look_at_page(struct evicted_reading *r, uint64_t end,
   return EMB_OK;
 }
 
-/* Under ckpt_lock: no extent is freed meanwhile. */
+/* Under ckpt_lock: no extent can be freed. */
 static int evicted_read_all(struct evicted_reading *r) {
   struct core *core = r->s->core;
   uint32_t bits = core->layout.extent_bits;

@@ -2,12 +2,12 @@
 **
 ** expire.c -- see expire.h.
 **
-** EXACTLY   While an extent is gone through its time is "never", and writers
-**           lower it as they fill slots.  Every session leaves the epoch once
-**           in between: one that lowered it before has published what it
-**           filled, so that is seen here; one that comes later lowers the new
-**           time.  A record that an open transaction has filled is not live and
-**           counts all the same.
+** EXACTLY   While an extent is being scanned its due time is "never", and
+**           writers lower it as they fill slots.  Every session leaves the
+**           epoch once after the time is set: a session that lowered the old
+**           time has by then published the slots it filled, so the scan sees
+**           them; a later one lowers the new time.  A record that an open
+**           transaction has filled is not live but counts all the same.
 */
 #include "expire.h"
 
@@ -19,7 +19,7 @@
 struct expiry {
   struct expire_pass *pass;
   uint64_t open; /* first page of an open transaction, 0: none */
-  uint32_t due;  /* of the record that was asked for last */
+  uint32_t due;  /* of the record last examined */
 };
 
 uint32_t expire__slack(const struct core *core) {
@@ -61,7 +61,7 @@ static int is_due(struct sweep *w, int64_t key, uint64_t version) {
   return x->due <= x->pass->now || EMB_SEED(SEED_EXPIRY_TOO_EARLY);
 }
 
-/* One record. */
+/* Examines one record, and removes its row if due. */
 static int expire_look_at(struct sweep *w, const struct rec *rec, int64_t key,
                           uint64_t address) {
   struct core *core = w->core;
@@ -100,7 +100,7 @@ int expire__extent(struct core *core, struct epoch_slot *slot,
                     .reason = PAGE_EXPIRED,
                     .arg = &x};
   uint64_t first = pass->extent << core->layout.extent_bits;
-  epoch_enter(&core->epoch, slot); /* the table stays */
+  epoch_enter(&core->epoch, slot); /* keeps the table in place */
   uint32_t before =
       atomic_exchange(&log_extent(&core->log, pass->extent)->due, EXTENT_NEVER);
   epoch_leave(slot);
@@ -110,7 +110,7 @@ int expire__extent(struct core *core, struct epoch_slot *slot,
   rc =
       rc ? rc : sweep__pages(&w, first, first + core->layout.extent_pages, err);
   sweep__free(&w);
-  if (rc) { /* what was not looked at may be due */
+  if (rc) { /* records not yet examined may be due */
     epoch_enter(&core->epoch, slot);
     log_due(&core->log, layout_address(&core->layout, first, 0), before);
     epoch_leave(slot);

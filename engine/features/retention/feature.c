@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** feature.c -- what retention gives to a store (store/feature.h).
+** feature.c -- the descriptor of retention (store/feature.h).
 */
 #include "engine/table/store/metrics.h"
 #include "evict.h"
@@ -26,7 +26,7 @@ static void retention_metrics(emb_store *store, struct metrics *to) {
 const struct feature feature_retention = {
     .name = "retention",
     .state_bytes = sizeof(struct evict),
-    /* What removes rows, what compacts, what checkpoints, what shortens. */
+    /* In order: remove rows, compact, checkpoint, shorten the file. */
     .tasks = FEATURE_TASKS(&task_readers, &task_expire, &task_evict,
                            &task_compact, &task_checkpoint, &task_shorten),
     .init = retention_init,

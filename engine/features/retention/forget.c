@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** forget.c -- rows that are removed on request, or because a writer finds too
-** many.  In the background task_rows.c does the same.
+** forget.c -- removes rows on request, or because a writer finds too many.  The
+** background counterpart is task_rows.c.
 */
 #include "forget.h"
 #include "engine/table/jobs/begin.h"
@@ -9,7 +9,7 @@
 #include "evict.h"
 #include "expire.h"
 
-/* Extents for which a writer stays. */
+/* Maximum number of extents a writer processes. */
 #define PIECES 4
 #define HELP_PART 16
 #define WAIT_PART 8
@@ -58,7 +58,7 @@ int local_evict(emb_session *s, uint64_t *removed) {
   return rc;
 }
 
-/* Under ckpt_lock.  0: nothing may go. */
+/* Under ckpt_lock.  Returns 0 if no row may be removed. */
 static int evict_pieces(emb_session *s) {
   struct core *core = s->core;
   struct evict *round = evict_of(s->store);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** maintain.c -- what a caller asks for that background tasks do by themselves:
-** emb_checkpoint and emb_optimize.
+** maintain.c -- background work done at a caller's request: emb_checkpoint and
+** emb_optimize.
 */
 #include "compact.h"
 #include "engine/table/jobs/tasks.h"
@@ -37,7 +37,7 @@ int local_checkpoint(emb_session *s) {
   return rc;
 }
 
-/* What compaction would give back, if it were done as well as can be. */
+/* Returns the space that the best possible compaction would give back. */
 static uint64_t space_to_gain(const struct space *space) {
   uint64_t used = space->used - space->dead;
   return used > space->live ? used - space->live : 0;
@@ -48,7 +48,7 @@ int local_optimize(emb_session *s) {
   struct core *core = s->core;
   int did = 1, begun = rc ? 0 : progress_begin(s, "optimize", "bytes", 0);
   uint64_t most = 0;
-  /* What is in memory only is compacted where it lies on disk. */
+  /* Records only in memory can be compacted once they are on disk. */
   rc = rc ? rc : core_flush_all(core, 0, NULL, &s->err);
   while (!rc && did) {
     struct space space;
@@ -74,7 +74,7 @@ int local_optimize(emb_session *s) {
   rc = rc ? rc : local_checkpoint(s);
   rc = rc ? rc : session_lock(s, &core->ckpt_lock);
   if (!rc) {
-    /* Extents that are moved within the file are written under ckpt_lock. */
+    /* Extents moved within the file are written under ckpt_lock. */
     pthread_mutex_lock(&core->flush_lock);
     rc = log_trim(&core->log, 1, &s->err);
     pthread_mutex_unlock(&core->flush_lock);

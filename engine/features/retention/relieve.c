@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** relieve.c -- the relief of a writer that finds no space on the disk.
+** relieve.c -- makes space for a writer that finds the disk full.
 */
 #include "relieve.h"
 #include "engine/table/jobs/tasks.h"
@@ -8,11 +8,11 @@
 #include "compact.h"
 #include "engine/storage/kernel/reserve.h"
 
-/* Rounds of relief for one call that finds no space. */
+/* Maximum rounds of relief for one call. */
 #define ROUNDS 16
 
-/* Dead extents, in bytes, for which as many are moved together as what is kept
-** allows.  Under ckpt_lock. */
+/* Compacts as much as the reserved file slots allow, and returns the bytes of
+** dead extents.  Under ckpt_lock. */
 static uint64_t make_dead(emb_store *store) {
   struct core *core = &store->core;
   struct space space;
@@ -23,7 +23,7 @@ static uint64_t make_dead(emb_store *store) {
   int rc = core_flush_all(core, 0, NULL, NULL);
   space_measure(core, &space);
   while (!rc && did && space.dead < goal) {
-    /* EMB_FULL: what was kept is used up. */
+    /* EMB_FULL: the reserve is used up. */
     rc = compact__one(core, store->work_slot, 0, &did, NULL);
     rc = rc ? rc : core_flush_all(core, 0, NULL, NULL);
     space_measure(core, &space);
@@ -31,9 +31,8 @@ static uint64_t make_dead(emb_store *store) {
   return space.dead;
 }
 
-/* core->relieve.  What is dead is freed, and what is sparse is moved together
-** first, with the file slots that are kept for that, until there is a file
-** slot. */
+/* core->relieve.  Compacts sparse extents, using the reserved file slots, and
+** then frees dead ones, until there is a file slot. */
 void relieve__space(struct core *core, int (*interrupt)(void *), void *arg) {
   emb_store *store = (emb_store *)(void *)core;
   int full = 1, rc = EMB_OK;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** settle.c -- a store is closed: its files are left compact and complete.
+** settle.c -- leaves the files of a closing store compact and complete.
 */
 #include "settle.h"
 
 #include "compact.h"
 #include "shorten.h"
 
-/* What is damaged stays where it is; and where there is no space for what would
-** be compact, the checkpoint counts. */
+/* Damaged extents stay; and if there is no space for compaction, only the
+** checkpoint matters. */
 static int tolerate_error(const struct core *core, int rc) {
   return rc == EMB_CORRUPT ||
                  (rc == EMB_FULL && !atomic_load(&core->log.failed))
@@ -37,7 +37,7 @@ int settle_files(emb_store *store, emb_err *err) {
   rc = tolerate_error(core, rc);
   space_measure(core, &space);
   if (!rc && shorten__due(core, space.dead)) {
-    /* Frees what is dead first, so that there is somewhere to move to. */
+    /* Frees dead extents first, so that there are slots to move others to. */
     rc = checkpoint_take(core, store->work_slot, &store->checkpoint, 0, err);
     for (did = !rc; !rc && did;) {
       did = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** settle.h -- the files of a store that is closed; see settle.c.
+** settle.h -- the files of a closing store; see settle.c.
 */
 #ifndef EMB_RETENTION_SETTLE_H
 #define EMB_RETENTION_SETTLE_H

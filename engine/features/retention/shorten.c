@@ -6,7 +6,7 @@
 
 #include "engine/emb.h"
 
-/* Free file slots that are no reason to act. */
+/* This many free file slots are tolerated. */
 #define SLACK 4
 
 int shorten__due(struct core *core, uint64_t dead) {
@@ -18,7 +18,7 @@ int shorten__due(struct core *core, uint64_t dead) {
   return due;
 }
 
-/* The movable extent that stands highest; 0 if none. */
+/* Returns the movable extent at the highest file slot; 0 if none. */
 static uint64_t highest_extent(struct core *core, uint64_t limit) {
   struct log *log = &core->log;
   uint64_t best = 0;
@@ -68,7 +68,7 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
   }
   env->unmap(env, buffer, l->extent_bytes);
   if (!rc && shorten__due(core, 0)) {
-    /* The extent that is being filled may be what keeps the file long. */
+    /* The extent now being filled may be the one that keeps the file long. */
     pthread_mutex_lock(&core->log.lock);
     uint64_t used = log_extents_used(&core->log);
     pthread_mutex_unlock(&core->log.lock);

@@ -2,11 +2,11 @@
 **
 ** shorten.h -- keeps the log file short.
 **
-** Freed file slots are used again, lowest first, so the file grows only while
-** more is in use than ever before.  But after a rewrite in one transaction the
-** new half stands at the end and the free file slots lie in front of it.
-** Because an extent's file slot is only an entry in the log's table, it can be
-** copied to a lower file slot as it is, without touching a key.
+** Freed file slots are reused, lowest first, so the file grows only while more
+** slots are in use than ever before.  But after a rewrite in one transaction
+** the new half is at the end and the free file slots are in front of it.
+** Because an extent's file slot is only an entry in the log's table, an extent
+** can be copied unchanged to a lower file slot, without touching a key.
 **
 ** INVARIANT Only extents below the replay page of the valid checkpoint move,
 **           and the file slot they leave is kept until the next checkpoint is
@@ -17,16 +17,16 @@
 
 #include "engine/table/session/session.h"
 
-/* The file has more free file slots than it should, or will have when `dead`
-** bytes of extents are freed. */
+/* Does the file have more free file slots than it should, or will it when
+** `dead` bytes of extents are freed? */
 int shorten__due(struct core *core, uint64_t dead);
-/* Moves up to n extents; *moved: how many.  Under ckpt_lock, outside any
-** epoch; a checkpoint must follow.  replay: of the valid checkpoint. */
+/* Moves up to n extents; *moved: the number moved.  Under ckpt_lock, outside
+** any epoch; a checkpoint must follow.  replay: of the valid checkpoint. */
 int shorten__file(struct core *core, uint64_t replay, uint32_t n,
                   uint32_t *moved, emb_err *err);
 
-/* Moves some extents down in the file and makes that durable, if the file is
-** longer than it needs to be [task_space.c].  Under ckpt_lock. */
+/* Moves some extents down in the file and makes the move durable, if the file
+** is longer than it needs to be [task_space.c].  Under ckpt_lock. */
 int shorten__space(emb_store *store, int *did, emb_err *err);
 
 #endif

@@ -69,8 +69,8 @@ int sweep__remove(struct sweep *w, const struct rec *rec, int64_t key,
   return EMB_OK;
 }
 
-/* The page in memory or in the buffer; NULL: it must be read first, or *skip:
-** there is nothing.  Inside an epoch. */
+/* Returns the page, in memory or in the buffer; NULL: it must be read first.
+** *skip: the page has no records.  Inside an epoch. */
 static const char *find_page(struct sweep *w, uint64_t page, int *skip) {
   struct core *core = w->core;
   const struct layout *l = &core->layout;
@@ -78,8 +78,8 @@ static const char *find_page(struct sweep *w, uint64_t page, int *skip) {
   *skip = 0;
   if (!bytes && page >= w->from && page < w->end) {
     bytes = w->buffer + (page - w->from) * l->page_bytes;
-    /* Reads and 'integrity-check' report damage; it may also be a page that was
-    ** never written. */
+    /* Reads and 'integrity-check' report damage; or the page was never
+    ** written. */
     *skip = !page_valid(l, bytes, core->salt, page);
   }
   *skip |= bytes && page_kind(bytes) != PAGE_DATA;
@@ -109,7 +109,8 @@ static int sweep_read_pages(struct sweep *w, uint64_t from, uint64_t end,
             : EMB_OK;
 }
 
-/* Slots of a page from *at on; `end`: the last page to be read with it. */
+/* Examines the slots of a page from *at on; `end`: the end of the pages that
+** may be read with it. */
 static int sweep_look_at_page(struct sweep *w, uint64_t page, uint64_t end,
                               uint32_t *at, emb_err *err) {
   struct core *core = w->core;

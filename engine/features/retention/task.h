@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** task.h -- the background tasks that give space back; see task_rows.c and
-** task_space.c.
+** task.h -- the background tasks that remove rows and free space; see
+** task_rows.c and task_space.c.
 */
 #ifndef EMB_RETENTION_TASK_H
 #define EMB_RETENTION_TASK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** task_rows.c -- background tasks that remove rows: expiry and eviction.  What
-** a caller asks for itself is in forget.c.
+** task_rows.c -- background tasks that remove rows: expiry and eviction.
+** forget.c does the same on request.
 */
 #include "evict.h"
 #include "engine/table/jobs/tasks.h"
@@ -20,8 +20,8 @@ struct expire_state {
 };
 _Static_assert(sizeof(struct expire_state) <= TASK_STATE * 8, "state");
 
-/* Looks for the extent whose rows are to expire now: at most once a second,
-** except by hand, when the caller says when it is time. */
+/* Looks for the extent whose rows must expire now: at most once a second,
+** except in step mode, where the caller decides when. */
 static int expire_wakes(struct pass *pass) {
   struct expire_state *state = pass->state;
   struct core *core = &pass->store->core;
@@ -56,7 +56,7 @@ static int expire_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return rc;
 }
 
-/* The clock may be set, so not for too long. */
+/* Rests for a limited time, because the clock may be set. */
 static uint64_t expire_rest(struct pass *pass) {
   struct core *core = &pass->store->core;
   uint32_t first, now = core_time(core);
@@ -85,9 +85,9 @@ static struct evict_state evict_moment(const struct core *core) {
                               atomic_load(&core->txn_first_page)};
 }
 
-/* Is a round to be begun, or to be continued?  One that found nothing to remove
-** is followed by another when something was written or deleted, or a
-** transaction began or ended. */
+/* Must a round begin or continue?  After a round that found nothing to remove,
+** the next begins when a row was written or deleted, or a transaction began or
+** ended. */
 static int evict_due(struct pass *pass) {
   const struct evict_state *idle = pass->state;
   emb_store *store = pass->store;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** task_space.c -- background tasks that give space back: what readers no longer
-** need, compaction, the checkpoint, and a shorter file.
+** task_space.c -- background tasks that free space: extents that readers no
+** longer need, compaction, the checkpoint, and a shorter file.
 */
 #include "engine/storage/ckpt/readers.h"
 #include "engine/table/jobs/tasks.h"
@@ -10,19 +10,19 @@
 #include "shorten.h"
 #include "engine/table/session/session.h"
 
-/* The log that recovery would replay is kept shorter than this, or than a
-** quarter more than the live data if that is more: a table that is in memory
-** as a whole is copied to the tail once after a checkpoint, and then changed
-** in place, without a checkpoint that would make it read-only again. */
+/* The log that recovery would replay is kept shorter than this, or than the
+** live data plus a quarter if that is more: a table that is entirely in memory
+** is copied to the tail once after a checkpoint, and then changed in place,
+** without a checkpoint that would make it read-only again. */
 #define REPLAY_BYTES (UINT64_C(256) << 20)
-/* Immediate writes are durable after this time at the latest. */
+/* Maximum time until immediate writes are durable. */
 #define CHECKPOINT_US UINT64_C(60000000)
-/* Extents that are moved within the file for one checkpoint. */
+/* Extents moved within the file for one checkpoint. */
 #define MOVES 1024
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Extents that other processes were still reading. */
+/* Are there extents that other processes may still be reading? */
 static int readers_due(struct pass *pass) {
   struct core *core = &pass->store->core;
   return atomic_load(&core->readers.count) || core->log.withheld;
@@ -39,7 +39,7 @@ static int readers_run(struct pass *pass, enum outcome *did, emb_err *err) {
   return EMB_OK;
 }
 
-/* The lock of a process that reads goes without a word. */
+/* A reading process releases its lock without notice, so poll. */
 static uint64_t readers_rest(struct pass *pass) {
   return readers_due(pass) ? 0 : TASKS_NEVER;
 }
@@ -61,7 +61,7 @@ static int compact_run(struct pass *pass, enum outcome *did, emb_err *err) {
   int rc = compact__one(core, pass->store->work_slot, 0, &some, err);
   *did = some ? PIECE_MORE : PIECE_NONE;
   if (rc == EMB_FULL && !atomic_load(&core->log.failed)) {
-    err_clear(err); /* a checkpoint may free what is dead by now */
+    err_clear(err); /* a checkpoint may free dead extents */
     rc = EMB_OK;
   }
   return rc;
@@ -117,12 +117,13 @@ static int checkpoint_wakes(struct pass *pass) {
   return pass->unchanged && checkpoint_late(pass);
 }
 
-/* Space was wanted and there was none. */
+/* Did a request for space fail? */
 static int is_short(const emb_store *store) {
   return atomic_load_explicit(&store->core.log.full, memory_order_relaxed);
 }
 
-/* So little would be had by it that checkpoint would follow checkpoint. */
+/* Would a checkpoint free enough?  If not, checkpoint would follow
+** checkpoint. */
 static int worth_freeing(const struct space *space) {
   return space->dead > space->used / 64;
 }
@@ -134,13 +135,13 @@ static int checkpoint_due(struct pass *pass) {
   uint64_t most = live + live / 4;
   most = most > REPLAY_BYTES ? most : REPLAY_BYTES;
   uint64_t replay = replay_bytes(store);
-  /* With a transaction open a checkpoint shortens nothing and frees only what
-  ** was dead before it began. */
+  /* With a transaction open a checkpoint shortens nothing and frees only
+  ** extents that were dead before the transaction began. */
   if (atomic_load(&store->core.txn_first_page) && replay > most) {
     return 0;
   }
-  /* A checkpoint makes everything read-only, so while writes go on space is
-  ** freed only when there is much of it. */
+  /* A checkpoint makes everything read-only, so during writes space is freed
+  ** only when there is a lot of it. */
   if (space_freeable(&store->core, space) &&
       (pass->quiet || space_urgent(&store->core, space))) {
     return 1;
@@ -179,8 +180,8 @@ int shorten__space(emb_store *store, int *did, emb_err *err) {
   uint64_t replay = store->checkpoint.manifest.replay >> bits;
   int rc = shorten__file(core, store->checkpoint.manifest.replay, MOVES, &moved,
                          err);
-  /* Extents above replay stand where they are: if it is they that make the file
-  ** long, and nothing is being written, a checkpoint lets them be moved. */
+  /* Extents above replay cannot move: if they make the file long, and nothing
+  ** is being written, a checkpoint makes them movable. */
   int quiet = tasks_quiet(store) || atomic_load(&store->sessions.count) == 0;
   int held = quiet && !moved && replay < atomic_load(&core->log.tail) >> bits &&
              !atomic_load(&core->txn_first_page);
@@ -191,7 +192,7 @@ int shorten__space(emb_store *store, int *did, emb_err *err) {
   return rc;
 }
 
-/* In a pass in which nothing else did anything. */
+/* Only in a pass in which no other task did anything. */
 static int shorten_now(struct pass *pass) {
   struct core *core = &pass->store->core;
   return !pass->did && !core->temporary && shorten__due(core, 0);

@@ -82,7 +82,7 @@ int chain__check(const struct chain *chain, const struct pack_head *head,
                          chain->name, path);
   }
   if (chain->to == head->base.id || chain->to == head->end.id) {
-    return EMB_OK; /* the latter was applied already: it changes nothing */
+    return EMB_OK; /* that file was applied already: it changes nothing */
   }
   return err_set(err, EMB_GAP,
                  "%s begins at '%s', the table is at '%s': what leads from one "
@@ -126,7 +126,7 @@ int chain__begin(struct core *core, struct chain *chain,
   return rc;
 }
 
-/* If that fails, too, the chain still names both. */
+/* If the undo fails, too, the chain still names both states. */
 void chain_undo(struct core *core, struct chain *chain,
                 const struct chain *before) {
   struct chain old = *before;

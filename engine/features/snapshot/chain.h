@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** chain.h -- which files a table was made from: what may be applied next.
+** chain.h -- the files a table was made from, and so the file that may be
+** applied next.
 **
-** Files that hold changes (pack/pack.h) begin where another one ended: base.id
-** and end.id say so.  A table that takes them records where it is, in a file of
-** its directory, `chain`, which is replaced as a whole: chain-new, sync,
-** rename, sync of the directory.
+** Files of changes (pack/pack.h) begin where another one ended: base.id and
+** end.id say so.  A table that takes them records its state in a file of its
+** directory, `chain`, which is replaced as a whole: chain-new, sync, rename,
+** sync of the directory.
 **
 **   from == to   the table is at `to`
 **   from != to   a file that leads from `from` to `to` is being applied, or was
@@ -13,11 +14,11 @@
 **                applying it again leads to `to` from both, only that file may
 **                come next, or one that holds a whole table.
 **
-** No file: the table took nothing yet.  A temporary store has none and keeps it
-** in memory.
+** No file: the table has taken no file yet.  A temporary store has no such file
+** and keeps the chain in memory.
 ** THREADS   Under ckpt_lock, and changed only by the call that takes a file
-**           (snapshot/restore.h): chain__begin and chain__end, or chain_undo,
-**           are one.
+**           (snapshot/restore.h): chain__begin followed by chain__end or
+**           chain_undo counts as one change.
 */
 #ifndef EMB_SNAPSHOT_CHAIN_H
 #define EMB_SNAPSHOT_CHAIN_H
@@ -48,20 +49,21 @@ static inline struct chain *chain_of(const emb_store *store) { /* ckpt_lock */
   return store->features[FEATURE_chain];
 }
 
-/* Where the table is; all zeros: nowhere.  Of a temporary store it stays as it
-** is.  EMB_CORRUPT: the file is damaged; then only a whole table may come. */
+/* Reads the table's state; all zeros: none.  For a temporary store *chain stays
+** unchanged.  EMB_CORRUPT: the file is damaged; then only a whole table may
+** come. */
 int chain_read(struct core *core, struct chain *chain, emb_err *err);
-/* May this file come next?  EMB_GAP says what is missing, EMB_MISMATCH that it
-** is of another table. */
+/* May this file come next?  EMB_GAP: the text says what is missing;
+** EMB_MISMATCH: the file is of another table. */
 int chain__check(const struct chain *chain, const struct pack_head *head,
                  const char *path, emb_err *err);
-/* The file is about to be applied: durable when it returns. */
+/* Records that the file is about to be applied: durable on return. */
 int chain__begin(struct core *core, struct chain *chain,
                  const struct pack_head *head, emb_err *err);
-/* It was not: the transaction was undone. */
+/* Restores the chain after the transaction was rolled back. */
 void chain_undo(struct core *core, struct chain *chain,
                 const struct chain *before);
-/* It was, and that is durable. */
+/* Records that the file was applied, durably. */
 int chain__end(struct core *core, struct chain *chain, emb_err *err);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** export.c -- a snapshot as a file: emb_snapshot_export.
+** export.c -- writes a snapshot to a file: emb_snapshot_export.
 **
-** WHOLE      The rows come in the order of the log, an extent at a time, while
-**            training goes on.  Then the index of keys: the entries of the
-**            snapshot's own file are ordered as it needs them, and the number
-**            of a row is the rank of its bit among the bits of the scan.
+** WHOLE      The rows come in log order, an extent at a time, while training
+**            continues.  Then the index of keys: the entries of the snapshot's
+**            own file have the order it needs, and the number of a row is the
+**            rank of its bit among the bits of the scan.
 ** INCREMENT  Both snapshots' entries are ordered by hash: one pass over the two
-**            finds deletions, and addresses that differ.  Of the records there
-**            those count that were written since (snapshot.h); the others were
+**            finds deletions, and addresses that differ.  Of the records there,
+**            those written since the base count (snapshot.h); the others were
 **            moved by compaction.
-** MEMORY     As for a scan of the snapshot; for the index eight bytes more for
-**            each 64 of its bits; the writer's blocks.
+** MEMORY     As for a scan of the snapshot; the index takes eight more bytes
+**            for each 64 of its bits; the writer's blocks.
 */
 #include <string.h>
 
@@ -22,7 +22,7 @@
 
 struct export {
   emb_session *s;
-  emb_snap *snap, *base; /* base: NULL, or what the increment is to */
+  emb_snap *snap, *base; /* base: of an increment, else NULL */
   struct pack_options options;
   struct pack_head head;
   struct form form;
@@ -126,7 +126,7 @@ static int export_write_index(struct export *e) {
   return rc;
 }
 
-/* ---- what changed -------------------------------------------------------- */
+/* ---- changes since the base ---------------------------------------------- */
 
 struct export_walk { /* over the entries of a snapshot, by hash */
   emb_snap *snap;

@@ -27,7 +27,7 @@ static void notes_add(struct core *core, struct notes *notes,
   list->count++;
 }
 
-/* A key's record goes from one log address to another, or is deleted. */
+/* A key's record moves from one log address to another, or is deleted. */
 static void note_change(void *arg, const struct row_event *event) {
   struct notes *notes = arg;
   struct core *core = notes->core;
@@ -41,10 +41,11 @@ static void note_change(void *arg, const struct row_event *event) {
         atomic_load_explicit(&core->log.read_only, memory_order_acquire), 0);
   }
   if ((settled && !mark) || EMB_SEED(SEED_MOVE_NOT_NOTED)) {
-    return; /* the commit comes first */
+    return; /* the commit is before the mark */
   }
-  /* What lies above the mark is not looked for, what was below and stays there
-  ** is found; but not what a commit put there after the mark. */
+  /* A record above the mark needs no note, nor does one that was and stays
+  ** below, which the index has; but one that a commit put below after the mark
+  ** does. */
   if (settled ? !(from && from < mark) && to >= mark
               : !from || (mark && (from >= mark || to < mark))) {
     return;
@@ -102,15 +103,15 @@ static int notes_by_hash(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Notes of a key stay in their order. */
+/* Keeps a key's notes in order. */
 static int by_hash_and_order(const void *a, const void *b) {
   const struct note_move *x = a, *y = b;
   int order = notes_by_hash(&x->key, &y->key);
   return order ? order : x->number < y->number ? -1 : 1;
 }
 
-/* Where a key was, of which there are n notes in their order; found: what the
-** index said later, 0 if nothing. */
+/* Returns where a key was at the mark, from its n notes in order and `found`,
+** its later address in the index (0: none). */
 static uint64_t address_at(const struct note_move *notes, size_t n,
                            uint64_t found, uint64_t mark) {
   uint64_t address = 0;
@@ -127,7 +128,7 @@ static uint64_t address_at(const struct note_move *notes, size_t n,
   return found < mark && found > address ? found : address;
 }
 
-/* Makes room for n pairs more than there are. */
+/* Makes room for n more pairs. */
 static int notes_reserve(struct core *core, uint64_t **pairs, uint64_t count,
                          uint64_t n, uint64_t *room) {
   if (count + n <= *room) {
@@ -148,7 +149,7 @@ int notes__apply(struct core *core, struct notes *notes, uint32_t part,
   struct note_list *list = &notes->lists[part];
   uint64_t mark = atomic_load(&notes->mark), n = *count, kept = 0;
   pthread_mutex_lock(&list->lock);
-  emb_assert(mark && !list->ended); /* a partition is written once */
+  emb_assert(mark && !list->ended); /* a partition is written only once */
   list->ended = 1;
   pthread_mutex_unlock(&list->lock);
   int rc = notes_reserve(core, pairs, n, list->count, room);
@@ -158,7 +159,7 @@ int notes__apply(struct core *core, struct notes *notes, uint32_t part,
   uint64_t(*rows)[2] = (uint64_t(*)[2])(void *)*pairs;
   for (size_t i = 0; i < list->count; i++) {
     rows[n + i][0] = (uint64_t)list->notes[i].key;
-    rows[n + i][1] = UINT64_MAX; /* only noted */
+    rows[n + i][1] = UINT64_MAX; /* in the notes only */
   }
   n += list->count;
   if (n) {

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT
 **
-** notes.h -- where keys were at a mark, while the index is written beside
-** writers.
+** notes.h -- where keys were at a mark, while the index is written with writers
+** running.
 **
 ** A snapshot is the state at its mark: a page of the log, at which the log was
-** sealed.  What was written before lies below and does not change any more,
-** what comes later lies above.  Only the index goes on changing while it is
-** written to the snapshot's file, one partition after the other.  So the notes
-** are an observer (observe.h) meanwhile: of a key whose word changes from a
-** address below the mark they say which one that was; when a partition was
-** written its notes are not needed any more.
+** sealed.  Records written before lie below it and no longer change; later
+** records lie above it.  Only the index keeps changing while it is written to
+** the snapshot's file, one partition after the other.  So during that time the
+** notes are an observer (observe.h): when the word of a key changes from an
+** address below the mark, they record that address.  Once a partition is
+** written, its notes are no longer needed.
 **
 **   immediate write   puts the record above the mark, or below it if its slot
 **                     was taken before: then it is part of the snapshot, and so
 **                     is everything that its session did before
 **   deletion          has no new address: it came before the mark if the log
-**                     was not sealed there yet (log.read_only) when it was made
-**   commit            all of it came before the mark or after it, whatever the
+**                     was not yet sealed there (log.read_only) at that time
+**   commit            is as a whole before the mark or after it, whatever the
 **                     addresses of its records: mark and commit exclude each
 **                     other (open_txn.lock of the store)
-**   compaction        does not run meanwhile (ckpt_lock)
+**   compaction        does not run in this time (ckpt_lock)
 **
-** Of several notes of a key the first one says where it was, or that it was
-** not there; but while only immediate writes followed, the highest address
-** below the mark does.
+** Of several notes of a key the first one says where the key was, or that it
+** was absent; but as long as only immediate writes followed, the highest
+** address below the mark does.
 **
 ** THREADS  A session that does not see the observer yet has left the epoch
 **          before the mark is made (notes__begin).
-** FAILURE  A lack of memory never fails a writer: it fails the snapshot.
+** FAILURE  Running out of memory never fails a writer: it fails the snapshot.
 */
 #ifndef EMB_SNAPSHOT_NOTES_H
 #define EMB_SNAPSHOT_NOTES_H
@@ -39,14 +39,14 @@
 struct note_move {
   int64_t key;
   uint64_t from;    /* log address, 0: absent */
-  uint64_t to;      /* log address, or how far the log was sealed */
+  uint64_t to;      /* log address, or where the log was sealed */
   uint32_t settled; /* 1: by a commit, after the mark */
-  uint32_t number;  /* in its list */
+  uint32_t number;  /* position in its list */
 };
 
 struct note_list { /* of one partition of the index */
   pthread_mutex_t lock;
-  int ended; /* no more of them are needed */
+  int ended; /* its notes are no longer needed */
   struct note_move *notes;
   size_t count, room;
 };
@@ -61,12 +61,12 @@ struct notes {
   struct note_list lists[NOTES_PARTS];
 };
 
-/* From now on notes are made; outside any epoch.  NULL: no memory. */
+/* Starts taking notes; outside any epoch.  NULL: out of memory. */
 struct notes *notes__begin(struct core *core);
 void notes__end(struct core *core, struct notes *notes);
-/* Ends a partition's list and turns what gather_partition found of it into the
-** state at the mark, ordered by hash_key.  pairs: *count of key and address;
-** room for *room; may be replaced.  EMB_NOMEM. */
+/* Ends a partition's list and turns the entries gather_partition found in it
+** into the state at the mark, ordered by hash_key.  pairs: *count of key and
+** address, with room for *room; may be reallocated.  EMB_NOMEM. */
 int notes__apply(struct core *core, struct notes *notes, uint32_t part,
                  uint64_t **pairs, uint64_t *count, uint64_t *room);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** restore.c -- a table from files: emb_snapshot_restore.
+** restore.c -- restores a table from files: emb_snapshot_restore.
 **
-**   1  the file is opened and all of it is checked              [pack_verify]
+**   1  the file is opened and checked as a whole                [pack_verify]
 **   2  no other call takes a file from here to the end          [restore_enter]
 **   3  a transaction begins; may this file come next?           [chain__check]
-**   4  that it is being applied becomes durable                 [chain__begin]
+**   4  a durable record says that it is being applied           [chain__begin]
 **   5  its rows are put; with a whole snapshot, all other keys are deleted
-**   6  commit, checkpoint, and it is noted that the file is in  [chain__end]
+**   6  commit, checkpoint, and a record that the file is in     [chain__end]
 **
-** The transaction ends with the commit, and other writers go on; that no other
-** file is taken before the chain and the position say what this one was is what
-** 2 is for.
-** Readers see the old table until the commit, and the new one from then on.  A
-** failure before the commit leaves the table and its chain as they were.  After
-** a crash it is one of the two, and the chain names both.
+** The transaction ends with the commit, and other writers continue; step 2
+** ensures that no other file is taken before the chain and the position
+** describe this one.  Readers see the old table until the commit, and the new
+** one from then on.  A failure before the commit leaves the table and its chain
+** unchanged.  After a crash the table is one of the two, and the chain names
+** both.
 */
 #include "restore.h"
 #include "engine/table/jobs/progress.h"
@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* Keys that are deleted in one call. */
+/* Keys deleted in one call. */
 enum { DELETE_MAX = 1024 };
 
 static int restore_interrupted(void *arg) {
@@ -44,7 +44,7 @@ void restore_leave(emb_session *s) {
   session_leave_exclusive(s, &s->store->txn.file_owner);
 }
 
-/* The numbers in a file with texts are those of another store. */
+/* The key numbers in a file with texts are those of another store. */
 static int restore_check_keys(struct restore *r) {
   const struct pack_head *head = pack_reader_head(r->reader);
   const emb_file_keys *keys = r->keys;
@@ -137,7 +137,7 @@ static int apply_row(struct restore *r, const struct pack_row *row) {
   return txn_put_value(s, key, r->value);
 }
 
-/* Keys that the file does not have. */
+/* Deletes the keys that the file does not have. */
 static int delete_others(emb_session *s) {
   emb_scan *scan = NULL;
   int64_t keys[DELETE_MAX];
@@ -180,7 +180,7 @@ void restore_settle(struct restore *r) {
   value_saw_time(r->s->core, r->newest);
 }
 
-/* What is done to the chain, under its lock. */
+/* Reads and changes the chain, under its lock. */
 static int chain_step(struct restore *r, struct chain *before, int end) {
   emb_session *s = r->s;
   struct core *core = s->core;
@@ -206,7 +206,7 @@ static int chain_step(struct restore *r, struct chain *before, int end) {
   return rc;
 }
 
-/* The transaction is undone, and the chain with it. */
+/* Rolls the transaction back, and undoes the change to the chain. */
 static int restore_undo(struct restore *r, const struct chain *before) {
   emb_session *s = r->s;
   emb_err first = s->err;
@@ -218,7 +218,7 @@ static int restore_undo(struct restore *r, const struct chain *before) {
   return first.code;
 }
 
-/* Which deltas may come next: those after the snapshot. */
+/* Records which deltas may come next: those after the snapshot. */
 static int restore_note_position(struct restore *r) {
   const struct pack_head *head = pack_reader_head(r->reader);
   struct position p = {.end = head->end.page};
@@ -254,7 +254,7 @@ static int restore_apply(struct restore *r) {
     }
     return rc;
   }
-  /* The table is what the file says: an interrupt comes too late. */
+  /* The table now equals the file: too late for an interrupt. */
   int (*interrupt_before)(void *) = s->waits.interrupt;
   s->waits.interrupt = NULL;
   restore_settle(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** restore.h -- private to restore.c and delta_apply.c: the rows of a file
-** become the table's, within a transaction of the session.
+** restore.h -- private to restore.c and delta_apply.c: puts the rows of a file
+** into the table, within a transaction of the session.
 */
 #ifndef EMB_SNAPSHOT_RESTORE_H
 #define EMB_SNAPSHOT_RESTORE_H
@@ -14,7 +14,7 @@ struct restore {
   emb_session *s;
   int begun; /* progress is reported */
   const char *path;
-  const emb_file_keys *keys; /* of the rows of a file with texts; NULL */
+  const emb_file_keys *keys; /* of the rows, if the file has texts; else NULL */
   struct pack_reader *reader;
   struct form form;
   char *value;     /* of a record */
@@ -24,19 +24,20 @@ struct restore {
 };
 
 /* From here to restore_leave no other call restores, applies, or changes the
-** chain and the position: the files of both describe one table.  EMB_BUSY. */
+** chain and the position: both files must describe the same table.
+** EMB_BUSY. */
 int restore_enter(emb_session *s);
 void restore_leave(emb_session *s);
-/* Opens it and sees that its rows fit the table, and keys fit them. */
+/* Opens the file and checks that its rows and the keys fit the table. */
 int restore_open(struct restore *r);
-/* Reads all of it; then there is room for its rows, too. */
+/* Reads and checks the whole file, and allocates room for a row. */
 int restore_verify(struct restore *r);
-/* Rows that the file says it has, deletions included. */
+/* Returns the number of rows in the file, deletions included. */
 uint64_t restore_count(const struct restore *r);
-/* Puts and deletes what it says; whole: and deletes all other keys. */
+/* Applies the file's puts and deletions; whole: also deletes all other keys. */
 int restore_rows(struct restore *r, int whole);
-/* After the commit.  In a table whose clock is the data's, that of the rows
-** counts as given. */
+/* After the commit: if the table's clock is set by its data, the times of the
+** rows count as given. */
 void restore_settle(struct restore *r);
 void restore_close(struct restore *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** snap.c -- taking snapshots, dropping and listing them; what they are is in
-** snapshot/snapshot.h.
+** snap.c -- taking, dropping and listing snapshots; snapshot/snapshot.h
+** describes them.
 */
 #include "snap.h"
 #include "engine/table/jobs/tasks.h"
@@ -41,7 +41,7 @@ int local_snapshot_drop(emb_session *s, const char *name) {
     return rc;
   }
   rc = snapshot__drop(s->core, snapshots_of(s->store), name, &s->err);
-  tasks_look_again(s->store); /* there is something to free */
+  tasks_look_again(s->store); /* extents may be free now */
   pthread_mutex_unlock(&s->core->ckpt_lock);
   return rc;
 }
@@ -69,13 +69,13 @@ static void snap_describe(struct snap_listing *l,
   l->n++;
 }
 
-/* Another process's: its files say it. */
+/* Describes a snapshot of another process, from its file. */
 static void describe_file(void *arg, const char *name) {
   struct snap_listing *l = arg;
   struct snapshot *snapshot;
   int rc =
       l->rc ? l->rc : snapshot__open(l->s->core, name, &snapshot, &l->s->err);
-  if (rc == EMB_RANGE) { /* dropped meanwhile */
+  if (rc == EMB_RANGE) { /* dropped in the meantime */
     err_clear(&l->s->err);
     return;
   }
@@ -86,7 +86,7 @@ static void describe_file(void *arg, const char *name) {
   }
 }
 
-/* Few: by insertion. */
+/* Insertion sort: there are only a few. */
 static void snap_sort(emb_snapshot_info *infos, size_t n) {
   for (size_t i = 1; i < n; i++) {
     emb_snapshot_info info = infos[i];
@@ -138,7 +138,7 @@ int local_snapshots(emb_session *s, emb_snapshot_info *infos, size_t max,
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The owner's, which stays while it has users. */
+/* Finds one of the owner's snapshots, which stays while it has users. */
 static struct snapshot *snapshot_acquire(struct snapshots *list,
                                          const char *name) {
   pthread_mutex_lock(&list->lock);
@@ -285,12 +285,12 @@ static const struct store_file file_snapshot = {.name = SNAPSHOT_PREFIX "*",
 
 /* ---- in the background --------------------------------------------------- */
 
-/* Snapshots that were dropped while they were read. */
+/* Frees snapshots that were dropped while being read. */
 static int snapshots_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
   (void)err;
   if (snapshots_reap(&store->core, snapshots_of(store))) {
-    tasks_look_again(store); /* there is something to free */
+    tasks_look_again(store); /* extents may be free now */
     *did = PIECE_DONE;
   }
   return EMB_OK;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** snap_ahead.c -- a scan of a snapshot that reads the extents to come while the
-** present one is used; see snap.h.
+** snap_ahead.c -- a scan of a snapshot that reads the next extents ahead while
+** the current one is used; see snap.h.
 **
-** Extent number n of the snapshot is read into buffer n % AHEAD.  Whatever is
-** not as it should be there (a failed read, a damaged page, an extent that was
-** moved in the file meanwhile) is simply read again, on the path that handles
-** it; so nothing here is an error.
+** Extent number n of the snapshot is read into buffer n % AHEAD.  If anything
+** is wrong with it (a failed read, a damaged page, an extent that was moved in
+** the file during the read), the extent is simply read again, on the path that
+** handles such cases; so nothing here is an error.
 */
 #include <string.h>
 
@@ -20,7 +20,7 @@ struct snap_ahead {
   struct env_io ios[AHEAD];
   uint64_t numbers[AHEAD]; /* 1 + number of the extent; 0: none */
   int waiting[AHEAD];      /* its read is in flight */
-  uint64_t next;           /* extents below were asked for */
+  uint64_t next;           /* extents below were requested */
 };
 
 static size_t snap_ahead_buffer_bytes(const emb_snap *snap) {
@@ -57,8 +57,8 @@ void snap_hurry(emb_snap *snap) {
   }
 }
 
-/* Where the extent is in the file; 0: it is in memory, or this process has no
-** file slot for it. */
+/* Returns where the extent is in the file; 0: it is in memory, or this process
+** has no file slot for it. */
 static uint64_t file_slot_of(emb_session *s, uint64_t extent) {
   struct core *core = s->core;
   uint64_t page = extent << core->layout.extent_bits, offset = 0;
@@ -72,7 +72,7 @@ static uint64_t file_slot_of(emb_session *s, uint64_t extent) {
   return offset == UINT64_MAX ? 0 : offset;
 }
 
-/* Asks for extents up to AHEAD after the present one. */
+/* Requests extents up to AHEAD after the current one. */
 void snap__ahead_fill(emb_snap *snap) {
   struct snap_ahead *a = snap->ahead;
   struct core *core = snap->s->core;
@@ -87,7 +87,7 @@ void snap__ahead_fill(emb_snap *snap) {
     uint64_t offset = pages ? file_slot_of(snap->s, extent) : 0;
     struct env_io *io = &a->ios[i];
     a->numbers[i] = 0;
-    if (!offset || a->waiting[i]) { /* still: the queue gave an error */
+    if (!offset || a->waiting[i]) { /* still waiting: the queue failed */
       continue;
     }
     *io = (struct env_io){.file = core->log.file,

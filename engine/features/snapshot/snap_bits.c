@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** snap_bits.c -- which slots of the log a scan of a snapshot gives, a bit each,
-** and which pages it needs for them; see snap.h.
+** snap_bits.c -- the slots of the log that a scan of a snapshot returns, a bit
+** each, and the pages it needs for them; see snap.h.
 */
 #include "snap.h"
 
@@ -14,7 +14,7 @@ static uint64_t extent_of(const struct snapshot *snapshot, uint64_t number) {
   uint64_t low = 0, high = snapshot->head.extents;
   uint64_t guess = high ? number - snapshot->extents[0][0] : 0;
   if (guess < high && snapshot->extents[guess][0] == number) {
-    return guess; /* as it is while nothing was compacted */
+    return guess; /* right while nothing was compacted */
   }
   while (low < high) {
     uint64_t middle = (low + high) / 2;

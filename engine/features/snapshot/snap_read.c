@@ -14,9 +14,10 @@ static int snap_read_out_of_memory(emb_session *s) {
 
 /* ---- pages --------------------------------------------------------------- */
 
-/* Where a page is in the file; UINT64_MAX: this process has no such page,
-** because it is a reader, and the snapshot newer than the checkpoint it sees.
-** 0: it is in memory, and [from, to) of it was copied. */
+/* Returns where a page is in the file; UINT64_MAX: this process has no such
+** page, because it is a reader, and the snapshot is newer than the checkpoint
+** it sees. 0: the page is in memory, and `pages` pages from it on were
+** copied. */
 static uint64_t snap_read_look(emb_session *s, uint64_t page, uint32_t pages,
                                char *to) {
   struct core *core = s->core;
@@ -27,7 +28,7 @@ static uint64_t snap_read_look(emb_session *s, uint64_t page, uint32_t pages,
       number <= atomic_load(&core->log.tail) >> l->extent_bits) {
     const char *bytes = log_page(&core->log, page);
     for (uint32_t i = 0; bytes && i < pages; i++) {
-      /* The flush may be writing the checksum. */
+      /* A flush may be writing the checksum. */
       rec_copy_out(to + (size_t)i * l->page_bytes + 8,
                    bytes + (size_t)i * l->page_bytes + 8, l->page_bytes - 8);
     }
@@ -37,8 +38,8 @@ static uint64_t snap_read_look(emb_session *s, uint64_t page, uint32_t pages,
   return offset;
 }
 
-/* Pages of one extent, below the mark, to memory.  wanted: those that must be
-** right; NULL: all. */
+/* Reads pages of one extent, below the mark, into memory.  wanted: pages that
+** must be intact; NULL: all. */
 static int snap_read_read_pages(emb_snap *snap, uint64_t page, uint32_t pages,
                                 char *to, const uint8_t *wanted) {
   emb_session *s = snap->s;
@@ -391,7 +392,7 @@ int local_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys,
     }
     (*n)++;
   }
-  return rc && *n ? EMB_OK : rc; /* what came is delivered; then the error */
+  return rc && *n ? EMB_OK : rc; /* return the rows read; then the error */
 }
 
 void local_snapshot_rewind(emb_snap *snap) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot.c -- the snapshots of a store and their files; see snapshot.h.  One
-** is taken by snapshot_make.c.
+** snapshot.c -- the snapshots of a store and their files; see snapshot.h.
+** snapshot_make.c takes them.
 */
 #include "snapshot.h"
 
@@ -194,8 +194,8 @@ int snapshot__read_entries(struct core *core, const struct snapshot *s,
   return rc;
 }
 
-/* The numbers of a head whose checksum is right must fit its file all the same:
-** they ask for memory. */
+/* Even in a head with a correct checksum the numbers must fit the file: they
+** determine how much memory is allocated. */
 static int snapshot_read_head(struct core *core, struct snapshot *s,
                               struct block *block, emb_err *err) {
   uint64_t bytes = 0;
@@ -235,7 +235,7 @@ static int read_sizes(struct core *core, struct snapshot *s,
   return rc;
 }
 
-/* The extents must ascend, and the log have each of them. */
+/* The extents must ascend, and each must be in the log. */
 static int read_extents(struct core *core, struct snapshot *s,
                         struct block *block, emb_err *err) {
   uint64_t n = s->head.extents, number = 2 + snapshot_entry_blocks(s), keys = 0;
@@ -303,7 +303,7 @@ int snapshot__open(struct core *core, const char *name, struct snapshot **out,
   return rc;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all snapshots ------------------------------------------------------- */
 
 struct snapshot_names {
   void (*each)(void *, const char *);
@@ -335,8 +335,8 @@ struct snapshot_loading {
   int rc;
 };
 
-/* An extent that is not there was freed by a process that did not know of the
-** snapshot, or never got into the log: its records are lost. */
+/* A missing extent was freed by a process that did not know of the snapshot, or
+** never got into the log: its records are lost. */
 static void snapshot_check_extents(struct core *core, struct snapshot *s) {
   uint64_t last = atomic_load(&core->log.tail) >> core->layout.extent_bits;
   for (uint64_t i = 0; !s->damaged && i < s->head.extents; i++) {
@@ -358,7 +358,7 @@ static void snapshot_load_one(void *arg, const char *name) {
     return;
   }
   l->rc = snapshot__open(l->core, name, &s, l->err);
-  if (l->rc == EMB_RANGE) { /* it was listed, and only the owner drops one */
+  if (l->rc == EMB_RANGE) { /* it was listed, and only owners drop one */
     char path[PATH_BYTES];
     snapshot__path(path, l->core, SNAPSHOT_PREFIX, name);
     l->rc = err_os(l->err, EMB_CANTOPEN, ENOENT, "cannot open %s", path);
@@ -371,7 +371,7 @@ static void snapshot_load_one(void *arg, const char *name) {
 
 int snapshots__load(struct core *core, struct snapshots *list, emb_err *err) {
   struct snapshot_loading l = {core, list, err, EMB_OK};
-  snapshots__free(core, list); /* of an attempt that failed later */
+  snapshots__free(core, list); /* from an attempt that failed later */
   int rc = snapshots__list(core, snapshot_load_one, &l, err);
   rc = rc ? rc : l.rc;
   if (rc) {

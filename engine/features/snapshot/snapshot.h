@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot.h -- the state of a moment, kept under a name.
+** snapshot.h -- the state as of one moment, kept under a name.
 **
 ** A snapshot is a file with the index of that moment, its mark (notes.h), and
-** the guarantee that the records that this index names stay in the log
+** the guarantee that the records named by this index stay in the log
 ** (kernel/retention.h) until the snapshot is dropped.  No vector is copied.
 **
 **   1  every session begins to note where keys were    [notes__begin]
 **   2  the log is sealed at its tail: the mark.  Between two commits, so that
-**      each is in the snapshot wholly or not at all    [core_mark]
-**   3  the index is written beside readers and writers, partition by
-**      partition, as it was at the mark                [snapshot_write_entries]
+**      each is in the snapshot completely or not at all [core_mark]
+**   3  the index as of the mark is written while readers and writers run,
+**      partition by partition                          [snapshot_write_entries]
 **   4  the log below the mark is written and synced, a piece at a time
 **   5  the file's head is written; sync; the file gets its name
 **
-** FILE  snap-NAME, in blocks (blocks.h).  The head's salt is the store's, the
-** others' is that plus the head's id, so that no block of another snapshot
-** fits.
+** FILE  snap-NAME, in blocks (blocks.h).  The head's salt is the store's; that
+** of the other blocks is the store's plus the head's id, so that no block of
+** another snapshot fits.
 **
 **   block 0     kind 4  struct snapshot_head
 **   block 1     kind 1  keys in each of 1024 partitions, by the first ten bits
 **                       of hash_key
 **   then        kind 2  key, log address (8 + 8 bytes), ordered by hash_key;
-**                       4095 in each block but the last
-**   then        kind 3  extent number, records in it that are named (8 + 8
-**                       bytes), ascending
+**                       4095 in each block except the last
+**   then        kind 3  extent number, number of its records that are named
+**                       (8 + 8 bytes), ascending
 **
-** Until step 5 it is called snapnew-NAME; one that is left over is deleted.
+** Until step 5 the file is called snapnew-NAME; a leftover one is deleted.
 **
 ** THREADS  The list of an owner's snapshots changes under ckpt_lock and
-**          snapshots.lock together.  One that is being read stays when it is
-**          dropped; the last reader leaves it to snapshots_reap.
+**          snapshots.lock together.  A snapshot dropped while it is read stays;
+**          the last reader leaves it to snapshots_reap.
 */
 #ifndef EMB_SNAPSHOT_H
 #define EMB_SNAPSHOT_H
@@ -45,16 +45,16 @@
 #define SNAPSHOT_FORMAT 1
 #define SNAPSHOT_MAGIC "embssnap"
 
-/* What changed after a snapshot, seen from a later one: a record at another
-** address than before that has a higher version than the snapshot's, or that
-** lies below its mark (of a transaction that was open then). */
+/* Changes after a snapshot, as seen from a later one, are records at another
+** address than before that have a higher version than the snapshot's, or lie
+** below its mark (of a transaction that was open then). */
 struct snapshot_head {
   char magic[8];    /* 00-07 "embssnap" */
   uint32_t format;  /* 08-11 */
   uint32_t zero;    /* 12-15 */
   uint64_t id;      /* 16-23 random */
   uint64_t mark;    /* 24-31 page */
-  uint64_t version; /* 32-39 what is written after the mark has a higher one */
+  uint64_t version; /* 32-39 records after the mark have a higher one */
   uint64_t keys;    /* 40-47 */
   uint64_t extents; /* 48-55 */
   char name[EMB_SNAPSHOT_NAME_MAX + 8]; /* 56-127 ends with zeros */
@@ -71,7 +71,7 @@ struct snapshot {
   char name[EMB_SNAPSHOT_NAME_MAX + 1];
   struct snapshot_head head;
   struct env_file *file;
-  int damaged; /* it cannot be read; err says why */
+  int damaged; /* cannot be read; err says why */
   emb_err err;
   int dropped;      /* under snapshots.lock */
   uint32_t users;   /* under snapshots.lock */
@@ -89,10 +89,10 @@ static inline struct snapshots *snapshots_of(const emb_store *store) {
   return store->features[FEATURE_snapshot];
 }
 
-/* EMB_RANGE: no snapshot may be called so. */
+/* EMB_RANGE: not a valid name for a snapshot. */
 int snapshot__check_name(const char *name, emb_err *err);
 
-struct snapshot_making { /* one that is being taken */
+struct snapshot_making { /* one being taken */
   struct core *core;
   struct epoch_slot *slot;
   struct snapshot *s;
@@ -100,74 +100,74 @@ struct snapshot_making { /* one that is being taken */
   struct blocks w;
   uint32_t *counts; /* named records of each extent, from `first` on */
   uint64_t first, span;
-  uint64_t below;   /* what is to be durable for it */
-  uint64_t settled; /* what lies below this page and is not in the snapshot
-                       will never be a row: of a transaction that is open at
-                       the mark it is not known yet */
+  uint64_t below;   /* must be durable for it */
+  uint64_t settled; /* a slot below this page that is not in the snapshot will
+                    ** never be a row; for slots of a transaction open at the
+                    ** mark, this is not yet known */
   uint64_t txn_committed; /* at the mark */
   emb_err *err;
 };
 
-struct snapshot_caller { /* what the session has that takes one */
+struct snapshot_caller { /* from the session that takes it */
   struct epoch_slot *slot;
   pthread_mutex_t *settle; /* excludes commits */
   int (*stop)(void *arg);  /* asked now and then whether to stop */
   void *arg;               /* (EMB_INTERRUPT), or NULL */
 };
-/* Takes one.  Under ckpt_lock, outside any epoch; the store is not failed.
-** After an error there is none. */
+/* Takes a snapshot.  Under ckpt_lock, outside any epoch; the store must not
+** have failed.  On error there is no snapshot. */
 int snapshot__make(struct core *core, struct snapshots *list, const char *name,
                    const struct snapshot_caller *caller, emb_err *err);
-/* The same without a name, in two steps, for a backup: after the first one the
-** moment is over; sessions make notes until the second one has written the
-** index, or until snapshot_give_up.  ckpt_lock is held from the first to the
-** end of the second.  The file is made in dir and unlinked at once.  list:
-** NULL, or what keeps it until its one user gives it back, as one that was
-** dropped; without a list it is the caller's to close.  After an error there is
-** none. */
+/* As above, but without a name, and in two steps, for a backup: the first step
+** fixes the moment; sessions make notes until the second has written the index,
+** or until snapshot_give_up.  Hold ckpt_lock from the first step to the end of
+** the second.  The file is made in dir and unlinked at once. `list` keeps the
+** snapshot, as a dropped one, until its one user gives it back; if it is NULL,
+** the caller must close the snapshot.  On error there is no snapshot. */
 int snapshot_start(struct core *core, struct epoch_slot *slot, const char *dir,
                    pthread_mutex_t *settle, struct snapshot_making *m,
                    emb_err *err);
 int snapshot_finish(struct snapshot_making *m, struct snapshots *list,
                     int (*stop)(void *), void *arg, struct snapshot **out);
 void snapshot_give_up(struct snapshot_making *m);
-/* Under ckpt_lock.  EMB_RANGE: there is none. */
+/* Under ckpt_lock.  EMB_RANGE: there is no such snapshot. */
 int snapshot__drop(struct core *core, struct snapshots *list, const char *name,
                    emb_err *err);
-/* A process becomes owner: finds all that there are, which from now on keep
-** what they name.  One that is damaged keeps nothing.  Under ckpt_lock. */
+/* When a process becomes owner: finds all snapshots, which from now on keep the
+** records they name.  A damaged one keeps nothing.  Under ckpt_lock. */
 int snapshots__load(struct core *core, struct snapshots *list, emb_err *err);
-/* Forgets those that were dropped and are not read any more: 1 if there were
-** some.  Under ckpt_lock. */
+/* Frees dropped snapshots that are no longer read; returns 1 if there were any.
+** Under ckpt_lock. */
 int snapshots_reap(struct core *core, struct snapshots *list);
-/* The store is being closed. */
+/* Called when the store is closed. */
 void snapshots__free(struct core *core, struct snapshots *list);
-/* Reads head, sizes and extents of one file; *out is damaged where they are.
-** Errors other than EMB_CORRUPT only. */
+/* Reads head, sizes and extents of one file.  If they are damaged, *out is
+** marked so; returns errors other than EMB_CORRUPT only. */
 int snapshot__open(struct core *core, const char *name, struct snapshot **out,
                    emb_err *err);
 void snapshot__close(struct core *core, struct snapshot *snapshot);
-/* Reads a block of entries, from 0; block: BLOCK_BYTES of env->map. */
+/* Reads block `number` of the entries, from 0; block: BLOCK_BYTES of
+** env->map. */
 int snapshot__read_entries(struct core *core, const struct snapshot *snapshot,
                            uint64_t number, struct block *block, emb_err *err);
-/* Calls each for the name of every snapshot's file in the directory. */
+/* Calls `each` with the name of every snapshot file in the directory. */
 int snapshots__list(struct core *core, void (*each)(void *, const char *name),
                     void *arg, emb_err *err);
 
-/* snapshot.c, for snapshot_make.c.  One in memory, or NULL. */
+/* snapshot.c, for snapshot_make.c.  Makes a snapshot in memory, or NULL. */
 struct snapshot *snapshot__new(struct core *core, const char *name);
-/* Of its file. */
+/* The path of its file. */
 void snapshot__path(char *to, const struct core *core, const char *prefix,
                     const char *name);
-/* The one of this name that was not dropped. */
+/* Finds the snapshot of this name that was not dropped. */
 struct snapshot *snapshot__find(struct snapshots *list, const char *name);
-/* It joins the list, under ckpt_lock. */
+/* Adds it to the list, under ckpt_lock. */
 void snapshot__enlist(struct core *core, struct snapshots *list,
                       struct snapshot *s);
 int snapshot__no_memory(emb_err *err);
 
-/* snapshot_valid.c, for emb_check: its lists agree, and it needs what it names.
-** No other thread changes it. */
+/* snapshot_valid.c, for emb_check: is a snapshot consistent, and does it need
+** the extents it names?  No other thread changes it. */
 int snapshot_valid(const struct core *core, const struct snapshot *s);
 
 static inline uint64_t snapshot_entry_blocks(const struct snapshot *s) {

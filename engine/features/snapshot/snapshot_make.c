@@ -82,7 +82,7 @@ static int write_extents(struct snapshot_making *m) {
   return EMB_OK;
 }
 
-/* Blocks 0 and 1, by the writer whose other blocks are in the file. */
+/* Writes blocks 0 and 1, with the writer that wrote the other blocks. */
 static void snapshot_write_head(struct snapshot_making *m) {
   struct snapshot *s = m->s;
   struct block *head = &m->w.blocks[0], *sizes = &m->w.blocks[1];
@@ -128,7 +128,7 @@ static void end_notes(struct snapshot_making *m) {
   }
 }
 
-/* Step 3: the file is complete but for its head. */
+/* Step 3: completes the file, except its head. */
 static int write_body(struct snapshot_making *m, int (*stop)(void *),
                       void *arg) {
   struct core *core = m->core;
@@ -190,7 +190,7 @@ static int snapshot_write_file(struct snapshot_making *m,
   return rc;
 }
 
-/* A temporary store's snapshot has no name in the file system either. */
+/* A temporary store's snapshot has no name in the file system. */
 static int create_file(struct core *core, struct snapshot *s, char *path,
                        emb_err *err) {
   struct env *env = core->env;
@@ -208,7 +208,7 @@ static int create_file(struct core *core, struct snapshot *s, char *path,
   return os ? err_os(err, EMB_CANTOPEN, os, "cannot create %s", path) : EMB_OK;
 }
 
-/* Step 5: durable under its name. */
+/* Step 5: makes the file durable under its name. */
 static int snapshot_name_file(struct core *core, struct snapshot *s,
                               const char *path, emb_err *err) {
   struct env *env = core->env;
@@ -221,7 +221,7 @@ static int snapshot_name_file(struct core *core, struct snapshot *s,
       EMB_SEED(SEED_SNAPSHOT_FILE_NOT_SYNCED) ? 0 : env->sync(env, s->file);
   os = os ? os : core_replace_name(core, path, to);
   if (os) {
-    env->unlink(env, to); /* there was none of this name */
+    env->unlink(env, to); /* no earlier file had this name */
   }
   return os ? err_os(err, EMB_IOERR, os, "cannot write %s", to) : EMB_OK;
 }
@@ -276,9 +276,9 @@ int snapshot__make(struct core *core, struct snapshots *list, const char *name,
   return rc;
 }
 
-/* ---- one without a name -------------------------------------------------- */
+/* ---- a snapshot without a name ------------------------------------------- */
 
-/* Its file is in another directory, where it has no name either. */
+/* Its file is in another directory, where it also has no name. */
 static int create_nameless(struct snapshot_making *m, const char *dir) {
   struct env *env = m->core->env;
   struct snapshot *s = m->s;

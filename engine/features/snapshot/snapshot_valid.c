@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot_valid.c -- is a snapshot in memory as snapshot.h says?  In the
-** variants that check themselves only (base/debug.h).  What a file says was
-** checked before (snapshot__open): one that fails there is `damaged`.
+** snapshot_valid.c -- checks a snapshot in memory against snapshot.h, only in
+** builds with self-checks (base/debug.h).  The file's contents were checked
+** before (snapshot__open): a snapshot that fails there is `damaged`.
 */
 #include "snapshot.h"
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** verify.c -- the check of everything (emb_verify).
+** verify.c -- checks the whole store (emb_verify).
 **
 ** The check reads the manifest, the head of the log, the index file, and every
-** extent that has live records; tests every block and page; asks the index
-** about every record; compares a record that is in memory, too, with what is on
-** disk, and what was found with the live counters and the number of keys; and
-** looks every key of the index up.  It runs beside other sessions: what differs
-** is looked at again, and counted with every session out of the epoch, before
-** it is reported.  Then it reads every snapshot, and compares the index of
-** neighbours with itself and with the table.
+** extent that has live records.  It tests every block and page; asks the index
+** about every record; compares a record that is also in memory with its copy on
+** disk, and the records found with the live counters and the number of keys;
+** and looks up every key of the index.  It runs while other sessions work: a
+** difference is checked again, and counted with every session out of the epoch,
+** before it is reported.  Then it reads every snapshot, and compares the index
+** of neighbours with itself and with the table.
 **
-** Pages without live records count as free space: after a power failure there
-** may be torn ones among them, and they are never read.
+** Pages without live records count as free space: after a power failure some of
+** them may be torn, and they are never read.
 */
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct verify *v,
   v->report(v->arg, line.text);
 }
 
-/* The record of a key whose word this is, in memory, against the one on disk.
-** Inside an epoch. */
+/* Compares the record in memory of the key whose word is `word` with the one on
+** disk.  Inside an epoch. */
 static void check_copy(struct verify *v, int64_t key, uint64_t word,
                        const struct rec *disk, uint64_t page) {
   struct core *core = v->s->core;
@@ -66,7 +66,7 @@ static void check_copy(struct verify *v, int64_t key, uint64_t word,
   }
 }
 
-/* Live records of one page. */
+/* Returns the number of live records in one page. */
 static int32_t live_in_page(struct verify *v, uint64_t page,
                             const char *bytes) {
   struct core *core = v->s->core;
@@ -93,7 +93,8 @@ static int32_t live_in_page(struct verify *v, uint64_t page,
   return live;
 }
 
-/* Counts the live records of an extent on disk; damaged pages in *damaged. */
+/* Counts the live records of an extent on disk, and its damaged pages in
+** *damaged. */
 static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
                          int32_t *live, uint64_t *damaged, uint64_t *at) {
   struct core *core = v->s->core;
@@ -124,9 +125,10 @@ static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
   return EMB_OK;
 }
 
-/* How many live records an extent is said to have; 0 if it is nowhere.  Index
-** and counts change inside an epoch, one after the other, and a session in the
-** middle may have lost its processor: with every session out they agree. */
+/* Returns the number of live records the counters give for an extent, or 0 if
+** it is nowhere.  Inside an epoch a session changes the index and the count one
+** after the other, and may lose the processor in between: with every session
+** out they agree. */
 static int32_t live_counted(struct verify *v, uint64_t number) {
   struct core *core = v->s->core;
   pthread_mutex_lock(&core->flush_lock);
@@ -149,7 +151,7 @@ static int has_live(struct verify *v, uint64_t number, int32_t *live) {
   return here && *live != 0;
 }
 
-/* A part of the last extent may not be in the file yet. */
+/* Part of the last extent may not be in the file yet. */
 static int is_partly_written(struct verify *v, uint64_t number,
                              uint64_t flushed) {
   struct core *core = v->s->core;
@@ -177,7 +179,7 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
   }
   if (live == expected || is_partly_written(v, number, flushed) ||
       live_counted(v, number) != expected) {
-    return EMB_OK; /* or its records are being moved all the time */
+    return EMB_OK; /* or its records keep being moved */
   }
   if (damaged) {
     say(v,
@@ -205,8 +207,9 @@ static void tally_key(void *arg, int64_t key, uint64_t word) {
   tally->lost += found != word;
 }
 
-/* A part of the index, with every session out: a key and its number change
-** together inside the epoch.  The number of all keys as it is then. */
+/* Tallies a part of the index with every session out, as a key and the number
+** of keys change together inside the epoch.  Returns the number of all keys at
+** that moment. */
 static int64_t tally_parts(struct verify *v, struct tally *tally,
                            uint32_t first, uint32_t end) {
   struct core *core = v->s->core;
@@ -221,9 +224,9 @@ static int64_t tally_parts(struct verify *v, struct tally *tally,
   return count;
 }
 
-/* Keys in the index against their number, and where each is looked for.  Part
-** by part, so that others go on; only if keys were added or removed meanwhile,
-** or there is something wrong, all at once. */
+/* Compares the keys in the index with their number, and looks up each.  Works
+** part by part, so that others can continue; only if keys were added or removed
+** during the check, or something is wrong, all parts at once. */
 static int check_index(struct verify *v) {
   struct core *core = v->s->core;
   struct tally tally = {&core->index, 0, 0};
@@ -248,9 +251,9 @@ static int check_index(struct verify *v) {
   return rc;
 }
 
-/* Manifest, head of the log, index file: what the next open will read.  Under
-** ckpt_lock; but where another process owns the store it may write a checkpoint
-** meanwhile, which is not damage. */
+/* Checks the manifest, the head of the log and the index file: what the next
+** open will read.  Under ckpt_lock; if another process owns the store, that
+** process may write a checkpoint during the check, which is not damage. */
 static int check_files(struct verify *v) {
   emb_store *store = v->s->store;
   struct core *core = &store->core;
@@ -282,7 +285,7 @@ static int check_files(struct verify *v) {
   return rc ? err_set(&v->s->err, rc, "%s", err.text) : EMB_OK;
 }
 
-/* One that is dropped meanwhile is not damage. */
+/* A snapshot dropped during the check is not damage. */
 static int check_snapshots(struct verify *v) {
   emb_session *s = v->s;
   emb_snapshot_info infos[EMB_SNAPSHOTS_MAX];
@@ -319,7 +322,7 @@ static int verify_all(emb_session *s, int begun,
     core->env->unmap(core->env, v.buffer, l->extent_bytes);
     return rc;
   }
-  /* So that all but the newest records are on disk and can be read back. */
+  /* Flush, so that all but the newest records can be read back from disk. */
   if (owner) {
     rc = core_flush_all(core, 0, NULL, &s->err);
   }

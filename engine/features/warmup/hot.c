@@ -2,9 +2,9 @@
 **
 ** hot.c -- see hot.h.
 **
-** Written from a map of 2 bits for each slot of the log, which is a hundredth
-** of what the index takes: first the cache's slots enter their addresses, then
-** one pass over the extents writes each in the shorter of its two forms.
+** Written from a map of 2 bits for each slot of the log, a hundredth of the
+** size of the index: first the cache's slots enter their addresses, then one
+** pass over the extents writes each in the shorter of its two forms.
 */
 #include "hot.h"
 
@@ -17,9 +17,9 @@
 #include "engine/storage/ckpt/manifest.h"
 
 #define MAGIC "EMBHOT01"
-/* Slots of the cache that are looked at under its lock at a time. */
+/* Cache slots examined at a time under the cache's lock. */
 #define CACHE_PIECE 256
-/* Of a map: records are not shorter than 24 bytes. */
+/* Words of a map: records are at least 24 bytes long. */
 #define MAP_WORDS_MAX 512
 
 int hot__fits(struct core *core, uint32_t frames) {
@@ -44,14 +44,14 @@ int hot__fits(struct core *core, uint32_t frames) {
   if (extents <= frames) {
     return HOT_FITS_WHOLE;
   }
-  /* A cache that grows leaves a part of its slots empty (promote.c). */
+  /* A cache that grows leaves some of its slots empty (promote.c). */
   uint64_t slots = core->cache.slots_per_frame;
   records += records / 16;
   return slots && whole + records / slots + 1 <= frames ? HOT_FITS_PACKED
                                                         : HOT_FITS_NOT;
 }
 
-/* ---- what is in memory --------------------------------------------------- */
+/* ---- the records in memory ----------------------------------------------- */
 
 struct hot {
   struct core *core;
@@ -75,7 +75,7 @@ static int make_map(struct hot *h) {
   return h->map != NULL;
 }
 
-/* The record at this log address is in the cache. */
+/* Enters a log address whose record is in the cache. */
 static void hot_enter(struct hot *h, uint64_t address, uint64_t heat) {
   const struct layout *l = &h->core->layout;
   uint64_t number = layout_extent(l, address);
@@ -85,16 +85,16 @@ static void hot_enter(struct hot *h, uint64_t address, uint64_t heat) {
     return;
   }
   uint64_t *map = h->map + (number - h->first) * h->words;
-  if (!hot_in_map(map, slot)) { /* it may have moved to another slot */
+  if (!hot_in_map(map, slot)) { /* may have moved to another slot */
     map[slot / 32] |= heat << (slot % 32 * 2);
     h->head.rows[heat - 1]++;
     h->head.in_memory++;
   }
 }
 
-/* Some slots of a frame of the cache, 0 in *there: there is none.  The lock
-** keeps the frame, and the array of them, which is another one when the budget
-** has grown. */
+/* Copies some slots of a cache frame; *there is 0 if the frame does not exist.
+** The lock keeps the frame, and the array of frames, which is replaced when the
+** budget grows. */
 static uint32_t copy_slots(struct cache *cache, uint32_t frame, uint32_t from,
                            int *there, uint64_t *addresses, int64_t *keys) {
   uint32_t n = 0;
@@ -126,7 +126,7 @@ static void enter_cache(struct hot *h, struct epoch_slot *self) {
          s += CACHE_PIECE) {
       uint32_t n = copy_slots(cache, frame, s, &there, addresses, keys);
       epoch_enter(&core->epoch, self);
-      for (uint32_t i = 0; i < n; i++) { /* all of them prefetched at once */
+      for (uint32_t i = 0; i < n; i++) { /* prefetch all of them at once */
         uint64_t hash = hash_key(keys[i]);
         __builtin_prefetch(index_first_bucket(&core->index, hash));
         __builtin_prefetch(index_second_bucket(&core->index, hash));
@@ -144,7 +144,8 @@ static void enter_cache(struct hot *h, struct epoch_slot *self) {
   }
 }
 
-/* Live records of an extent that is in memory as a whole; else 0. */
+/* Returns the live records of an extent that is in memory as a whole; else
+** 0. */
 static uint32_t resident_records(struct hot *h, uint64_t number) {
   struct log *log = &h->core->log;
   uint32_t live = 0;
@@ -177,7 +178,7 @@ static void blocks_put(struct blocks *w, const uint64_t *words, uint32_t n,
   block->count = (*used + 1) / 2;
 }
 
-/* One word for each record of the map. */
+/* Writes one word for each record of the map. */
 static void put_records(struct hot *h, struct blocks *w, uint64_t number,
                         const uint64_t *map, uint32_t *used) {
   const struct layout *l = &h->core->layout;
@@ -195,7 +196,7 @@ static void put_records(struct hot *h, struct blocks *w, uint64_t number,
   }
 }
 
-/* The extent is in the file as a whole, and so are its cached records. */
+/* Counts an extent that is in the file as a whole, and its cached records. */
 static void count_whole(struct hot *h, const uint64_t *map, uint32_t live,
                         uint64_t rows) {
   for (uint64_t slot = 0; rows && slot < h->words * 32; slot++) {
@@ -228,7 +229,7 @@ static void put_extent(struct hot *h, struct blocks *w, uint64_t number,
   }
 }
 
-/* The head goes last: it counts what was written. */
+/* The head is written last: it counts the blocks written. */
 static void hot_write_blocks(struct hot *h, struct blocks *w) {
   uint32_t used = 0;
   w->written = 1;
@@ -254,7 +255,7 @@ static void hot_write_blocks(struct hot *h, struct blocks *w) {
   }
 }
 
-/* Into a file of another name, which then takes the place of the old one. */
+/* Writes a file of another name, which then replaces the old one. */
 static int hot_write_file(struct hot *h) {
   struct core *core = h->core;
   struct env *env = core->env;
@@ -281,8 +282,8 @@ static int hot_write_file(struct hot *h) {
          !replace_name(env, path, to, NULL);
 }
 
-/* Says the file that is there more than what is in memory now?  Records that
-** were read count first: all of an extent may be there only because it was
+/* Does the existing file name more than is in memory now?  Records that were
+** read count first: a whole extent may be in memory only because it was
 ** written. */
 static int hot_is_less(const struct hot *h) {
   struct hot_reading r;
@@ -298,7 +299,7 @@ static int hot_is_less(const struct hot *h) {
   return less;
 }
 
-/* What changes when a record comes into memory or leaves it. */
+/* A sum that changes whenever a record enters or leaves memory. */
 static uint64_t residency_changes(const struct core *core) {
   const struct counters *c = &core->counters;
   return atomic_load(&c->cache_admitted) + atomic_load(&c->cache_evicted) +
@@ -314,7 +315,7 @@ void hot__write(struct core *core, struct epoch_slot *slot) {
     return;
   }
   if (hot__fits(core, frames_count(&core->frames) - core_low_water(core))) {
-    /* Of a larger table, or a smaller budget. */
+    /* The file is from a larger table or a smaller budget. */
     if (path_join(path, sizeof path, core->dir, HOT_NAME, NULL) == EMB_OK) {
       core->env->unlink(core->env, path);
     }
@@ -324,7 +325,7 @@ void hot__write(struct core *core, struct epoch_slot *slot) {
   int done = make_map(&h);
   if (done) {
     enter_cache(&h, slot);
-    /* While the warm-up is under way the file that is there has more. */
+    /* During the warm-up the existing file has more. */
     done =
         (!atomic_load(&core->warmed) && hot_is_less(&h)) || hot_write_file(&h);
     core->env->unmap(core->env, h.map, h.bytes);

@@ -2,19 +2,19 @@
 **
 ** warm.c -- see warm.h.
 **
-** 1  plan: if what is live fits into the budget (hot__fits), all of it is to be
-**    read, extents in the order of the file.  If not, the hot set says what:
+** 1  plan: if the live records fit into the budget (hot__fits), all of them are
+**    read, extents in file order.  If not, the hot set names what to read:
 **    whole extents, and records, of which the coldest are left out until the
-**    others fit.  Its blocks are worked on one after the other, each in the
-**    order of the file, so that no more than one is in memory.
+**    others fit.  Its blocks are processed one after the other, each in file
+**    order, so that at most one is in memory.
 ** 2  A piece reads some of these, several at a time: a whole extent into a
 **    frame of its own, which core_restore makes a part of the log again; others
 **    into a buffer, from which single records go to the cache
-**    (promote_offer_warm).  Pages between two wanted ones are read, too, where
-**    they are few: one long request is cheaper than two short ones.
+**    (promote_offer_warm).  If only a few pages lie between two wanted ones,
+**    they are read, too: one long request is cheaper than two short ones.
 ** 3  Each page's checksum is tested.  An extent with a page that fails does not
-**    come back as a whole, so that a Get still finds out what is wrong there.
-**    It may also have been freed, and its file slot used again.
+**    come back as a whole, so that a Get still detects the damage.  The extent
+**    may also have been freed, and its file slot reused.
 */
 #include "warm.h"
 #include "engine/table/jobs/tasks.h"
@@ -26,16 +26,16 @@
 #include "engine/table/session/session.h"
 #include "engine/table/store/metrics.h"
 
-/* Bytes that are not wanted and are read all the same. */
+/* Unwanted bytes that a request may read along. */
 #define GAP_BYTES 65536u
-/* For how long one round reads before other work is looked at. */
+/* Maximum time that a round reads before it looks for other work. */
 #define ROUND_US UINT64_C(20000)
-/* A piece beside Gets is an extent, and one more for so many pages that they
-** read since the last piece: a call with a hundred reads in flight waits for
-** the last of them, and that is hardly later because of another. */
+/* A piece that runs beside Gets is an extent, plus one more for every so many
+** pages that they read since the last piece: a call with a hundred reads in
+** flight waits for the last of them, which one more read hardly delays. */
 #define PAGES_OF_GETS 32
-/* After each checkpoint that a reader loads there is something to read: what
-** has changed (kernel/resident.c), and what was in its cache. */
+/* After each checkpoint that a reader loads there are records to read: those
+** that changed (kernel/resident.c), and those that were in its cache. */
 #define AGAIN_US UINT64_C(10000000)
 
 enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
@@ -45,7 +45,7 @@ struct warm_item {
   uint32_t phys;
   uint32_t kind;
   uint32_t from, to;    /* pages of the extent */
-  uint32_t first, last; /* words of the block: which records */
+  uint32_t first, last; /* words of the block: its records */
 };
 
 _Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
@@ -53,10 +53,10 @@ _Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
 struct piece { /* one request */
   struct env_io io;
   struct warm_item item;
-  uint64_t valid; /* bit for each page from item.from on */
+  uint64_t valid; /* a bit for each page from item.from on */
 };
 
-/* Without it the store is just not warmed. */
+/* On failure the store is simply not warmed. */
 static int warm_init(emb_store *store, emb_err *err) {
   (void)err;
   struct warm *w = warm_of(store);
@@ -70,8 +70,8 @@ static int warm_init(emb_store *store, emb_err *err) {
 
 /* ---- extents ------------------------------------------------------------- */
 
-/* Live records of an extent that is complete in the file and not in memory;
-** 0: there is nothing to read.  Under the log's lock. */
+/* Returns the live records of an extent that is complete in the file and not in
+** memory; 0: nothing to read.  Under the log's lock. */
 static int32_t wanted_records(struct core *core, uint64_t number) {
   struct log *log = &core->log;
   if (number < log->first ||
@@ -86,7 +86,7 @@ static int32_t wanted_records(struct core *core, uint64_t number) {
              : 0;
 }
 
-/* Fills in where it is.  0: it need not be read. */
+/* Fills in the extent's position.  Returns 0 if it need not be read. */
 static int warm_find(struct core *core, struct warm_item *item,
                      uint64_t *offset) {
   struct log *log = &core->log;
@@ -167,7 +167,7 @@ static void warm_start(emb_store *store) {
   atomic_store(&w->state, WARM_RUNNING);
 }
 
-/* Every extent with live records.  0: no memory. */
+/* Plans every extent with live records.  Returns 0 if out of memory. */
 static int plan_all(emb_store *store, int packed) {
   struct core *core = &store->core;
   struct log *log = &core->log;
@@ -192,7 +192,7 @@ static int plan_all(emb_store *store, int packed) {
   return 1;
 }
 
-/* How much of the hot set fits. */
+/* Determines how much of the hot set fits. */
 static void plan_hot(emb_store *store) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
@@ -246,7 +246,7 @@ static int warm_plan(emb_store *store) {
     if (hot__open(&w->hot, core)) {
       plan_hot(store);
     }
-    /* One that is damaged may be replaced. */
+    /* A damaged hot-set file may be replaced. */
     w->failed |= atomic_load(&core->counters.warm_errors) != before;
   }
   if (!w->count && !w->hot.file) {
@@ -257,9 +257,9 @@ static int warm_plan(emb_store *store) {
 
 /* ---- a block of the hot set ---------------------------------------------- */
 
-struct runs { /* of pages that are read together */
+struct runs { /* of pages read together */
   emb_store *store;
-  struct warm_item item; /* to: 0, none is begun */
+  struct warm_item item; /* to == 0: none begun */
   uint32_t gap;
   int good;
 };
@@ -283,7 +283,7 @@ static void add_page(struct runs *r, uint32_t page) {
   }
 }
 
-/* Records of one extent, words[from..to) of the block. */
+/* Adds records of one extent, words[from..to) of the block. */
 static void add_list(struct runs *r, const uint64_t *words, uint32_t from,
                      uint32_t to) {
   const struct layout *l = &r->store->core.layout;
@@ -328,7 +328,7 @@ static void add_whole(struct runs *r) {
   end_run(r);
 }
 
-/* How many words from `at` on are of one extent; 0: this cannot be. */
+/* Returns how many words from `at` on belong to one extent; 0: invalid. */
 static uint32_t extent_words(const struct warm *w, const struct layout *l,
                              const uint64_t *words, uint32_t at) {
   uint32_t to = at + 1;
@@ -345,7 +345,7 @@ static uint32_t extent_words(const struct warm *w, const struct layout *l,
   return to - at;
 }
 
-/* What the next block names.  0: no memory. */
+/* Plans the records of the next block.  Returns 0 if out of memory. */
 static int next_block(emb_store *store) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
@@ -380,7 +380,7 @@ static int next_block(emb_store *store) {
   return r.good;
 }
 
-/* ---- what was read ------------------------------------------------------- */
+/* ---- the records read ---------------------------------------------------- */
 
 struct use {
   emb_store *store;
@@ -389,7 +389,8 @@ struct use {
   int full;
 };
 
-/* One record goes to the cache, if it still is its key's.  Inside an epoch. */
+/* Puts one record into the cache, if it is still its key's.  Inside an
+** epoch. */
 static void use_record(struct use *u, uint32_t page, uint32_t slot,
                        uint32_t freq) {
   struct core *core = &u->store->core;
@@ -467,7 +468,7 @@ static void use_map(struct use *u) {
   }
 }
 
-/* Live records of it that are not in memory. */
+/* Returns the extent's live records that are not in memory. */
 static uint64_t warm_rows_wanted(struct core *core, uint64_t number) {
   pthread_mutex_lock(&core->log.lock);
   uint64_t rows = (uint64_t)wanted_records(core, number);
@@ -475,7 +476,7 @@ static uint64_t warm_rows_wanted(struct core *core, uint64_t number) {
   return rows;
 }
 
-/* 0: memory is full. */
+/* Returns 0 if memory is full. */
 static int use_piece(emb_store *store, struct piece *p) {
   struct core *core = &store->core;
   const struct layout *l = &core->layout;
@@ -516,7 +517,7 @@ static int use_piece(emb_store *store, struct piece *p) {
   return !u.full;
 }
 
-/* Without the blank ones at its end: of a small table that is most of an
+/* Leaves out the blank pages at its end: in a small table, most of an
 ** extent. */
 static uint32_t pages_to_read(const struct core *core,
                               const struct warm_item *item) {
@@ -530,7 +531,7 @@ static uint32_t pages_to_read(const struct core *core,
 
 /* ---- a piece ------------------------------------------------------------- */
 
-/* Prepares requests for the next items, for at most so many bytes.  *full: no
+/* Prepares requests for the next items, at most this many bytes.  *full: no
 ** frame is left. */
 static uint32_t gather_pieces(emb_store *store, struct piece *pieces,
                               size_t bytes, int *full) {
@@ -572,7 +573,7 @@ static uint32_t gather_pieces(emb_store *store, struct piece *pieces,
   return n;
 }
 
-/* Reads them all.  0: the queue is of no more use. */
+/* Reads all pieces.  Returns 0 if the queue is no longer usable. */
 static int fetch_pieces(emb_store *store, struct piece *pieces, uint32_t n) {
   struct warm *w = warm_of(store);
   struct env *env = store->core.env;
@@ -588,7 +589,7 @@ static int fetch_pieces(emb_store *store, struct piece *pieces, uint32_t n) {
     done += (uint32_t)got;
   }
   if (os) {
-    env->queue_close(env, w->queue); /* it waits for what is in flight */
+    env->queue_close(env, w->queue); /* waits for requests in flight */
     w->queue = NULL;
   }
   for (uint32_t i = 0; os && i < n; i++) {
@@ -620,7 +621,7 @@ static void read_some(emb_store *store, size_t bytes) {
   }
 }
 
-/* Under the lock.  rest: Gets that read the disk come first. */
+/* Under the lock.  rest: give way to Gets that read the disk. */
 static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
@@ -628,7 +629,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   uint64_t now = env->now_us(env);
   uint64_t loaded = atomic_load(&store->own.loaded);
   if (loaded != atomic_load(&w->seen_loaded)) {
-    /* Not all of what was read is in memory any more. */
+    /* Some of the records read are no longer in memory. */
     int again = atomic_load(&w->state) == WARM_DONE && !core->cold;
     if (!again || now - w->ended_us >= AGAIN_US) {
       atomic_store(&w->seen_loaded, loaded);
@@ -657,13 +658,13 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
                  : 0;
 }
 
-/* ---- from outside -------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------- */
 
 static int is_running(emb_store *store) {
   return atomic_load(&warm_of(store)->state) == WARM_RUNNING;
 }
 
-/* By hand, one piece.  1: there is more. */
+/* Reads one piece, in step mode.  Returns 1 if there is more. */
 static int warm_piece(emb_store *store) {
   struct warm *w = warm_of(store);
   uint64_t rest;
@@ -677,7 +678,7 @@ static int warm_piece(emb_store *store) {
 int warm_is_small(emb_store *store) {
   struct core *core = &store->core;
   struct log *log = &core->log;
-  pthread_mutex_lock(&core->flush_lock); /* nor is it loaded meanwhile */
+  pthread_mutex_lock(&core->flush_lock); /* excludes a load */
   pthread_mutex_lock(&log->lock);
   uint64_t extents = log_extents_used(log);
   pthread_mutex_unlock(&log->lock);
@@ -685,7 +686,8 @@ int warm_is_small(emb_store *store) {
   return extents <= WARM_DEPTH;
 }
 
-/* By a thread, pieces for some milliseconds, with rests.  1: there is more. */
+/* Reads pieces for some milliseconds, with rests, on a thread.  Returns 1 if
+** there is more. */
 static int warm_round(emb_store *store) {
   struct warm *w = warm_of(store);
   struct core *core = &store->core;
@@ -752,7 +754,7 @@ int local_warm(emb_session *s) {
   return rc;
 }
 
-/* A process that never owned the store writes down what was hot for it. */
+/* A process that never owned the store writes down its own hot set. */
 static void warm_leave(emb_store *store) {
   struct core *core = &store->core;
   struct manifest m;
@@ -780,7 +782,7 @@ static const char *warm_state(emb_store *store) {
                                     memory_order_relaxed)];
 }
 
-/* Keys whose record is in memory. */
+/* Returns the number of keys whose record is in memory. */
 static uint64_t warm_resident(emb_store *store) {
   struct core *core = &store->core;
   struct log *log = &core->log;
@@ -797,7 +799,7 @@ static uint64_t warm_resident(emb_store *store) {
     }
   }
   pthread_mutex_unlock(&log->lock);
-  /* A record may be in the cache and in its extent. */
+  /* A record may be both in the cache and in its extent. */
   return keys < 0 ? 0 : n < (uint64_t)keys ? n : (uint64_t)keys;
 }
 
