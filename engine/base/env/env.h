@@ -4,17 +4,16 @@
 **
 ** ROLE      Files, batched asynchronous disk access, large memory, time and
 **           threads, behind one table of functions.  Nothing else in engine/
-**           may call the operating system; `make lint` holds it.  A test
-**           replaces the table to lose writes, fail
-**           calls and reorder completions; that is why it is a table, and why
-**           faults cannot be injected by preloading: io_uring writes do not
-**           pass through libc.
-** FAILURE   Calls return 0 or an errno value (positive).  They never print,
-**           abort, or retry a sync.  EINTR, EAGAIN and short transfers are
-**           handled inside and invisible; a read past the end of the file
-**           fills the rest of the buffer with zeros.
-** THREADS   Every call may be made from any thread.  An env_queue belongs to
-**           one thread at a time.
+**           may call the operating system; `make lint` checks this.  A test
+**           replaces the table to lose writes, fail calls and reorder
+**           completions.  Preloading could not inject these faults, because
+**           io_uring writes do not pass through libc.
+** FAILURE   Calls return 0 or a positive errno value.  They never print, abort,
+**           or retry a sync.  EINTR, EAGAIN and short transfers are handled
+**           internally; a read past the end of the file fills the rest of the
+**           buffer with zeros.
+** THREADS   Any thread may make any call.  An env_queue belongs to one thread
+**           at a time.
 */
 #ifndef EMB_ENV_H
 #define EMB_ENV_H
@@ -27,9 +26,9 @@ struct env_file;  /* an open file */
 struct env_queue; /* reads and writes in flight, and their completions */
 struct env_lock;  /* a held lock file */
 struct env_dir;   /* an open directory */
-struct env_port;  /* where processes of this machine may call */
-struct env_peer;  /* one end of a call between two processes */
-struct env_watch; /* waits for several of both */
+struct env_port;  /* where processes of this machine may connect */
+struct env_peer;  /* one end of a connection between two processes */
+struct env_watch; /* waits for several ports and peers */
 
 enum {
   ENV_READ = 0,
@@ -41,16 +40,16 @@ enum {
   ENV_FOLLOW = 16,   /* through a link at the path's end */
 };
 
-/* What is seen of a file without reading it. */
+/* The attributes of a file. */
 struct env_about {
   uint64_t bytes;
-  int64_t changed_ns; /* when its content was changed last, since 1970 */
-  int64_t status_ns;  /* ... or it got another name, owner or time itself */
+  int64_t changed_ns; /* last change of its content, since 1970 */
+  int64_t status_ns;  /* last change of content, name, owner or times */
   uint64_t id[2];     /* device and inode */
   int is_file;        /* a regular one */
 };
 
-/* One request of an env_queue; owned by the caller until it is delivered. */
+/* A request of an env_queue; the caller owns it until it is delivered. */
 struct env_io {
   struct env_file *file;
   void *buffer;
@@ -70,52 +69,52 @@ enum env_byte_lock { ENV_BYTE_NONE, ENV_BYTE_SHARED, ENV_BYTE_EXCLUSIVE };
 /* How a lock file is held. */
 enum env_lock_state {
   ENV_LOCK_FREE,
-  ENV_LOCK_UNSETTLED, /* its holder does what others have to wait for */
+  ENV_LOCK_UNSETTLED, /* its holder does work that others must wait for */
   ENV_LOCK_SERVES,    /* its holder answers other processes, */
   ENV_LOCK_ALONE      /* or does not */
 };
 
-/* Who is at the other end, as the system says. */
+/* The process at the other end, according to the system. */
 struct env_who {
-  int64_t process; /* 0: one that cannot be seen from here (a container) */
+  int64_t process; /* 0: not visible from here (another container) */
   int64_t user;
   int is_same_user; /* or the superuser */
 };
 
-/* Memory that two processes have in common.  Its size never changes.  All zero:
-** none. */
+/* Memory shared by two processes.  Its size never changes.  All zero: none. */
 struct env_shared {
   void *base; /* NULL: none */
   size_t bytes;
-  int fd; /* what is sent of it; -1 in what came, which cannot be passed on */
+  int fd; /* the descriptor to send; -1 in received memory, which cannot be
+             passed on */
 };
 
-/* What comes with a message. */
+/* What a message can carry. */
 enum env_gift {
   ENV_GIFT_NONE,
-  ENV_GIFT_SHARED, /* memory, which both write */
-  ENV_GIFT_FIXED,  /* memory that nobody can write any more */
-  ENV_GIFT_FILE,   /* an open file: of it only the identity is asked */
+  ENV_GIFT_SHARED, /* memory that both ends write */
+  ENV_GIFT_FIXED,  /* sealed memory, which nobody can write any more */
+  ENV_GIFT_FILE,   /* an open file; only its identity is used */
 };
 #define ENV_GIFTS_MAX 2
 #define ENV_MESSAGE_MAX 65536
 
 struct env_message {
   void *bytes;
-  size_t n; /* sending: at most ENV_MESSAGE_MAX; receiving: the room, then what
-               came; after an error still the room */
+  size_t n; /* sending: at most ENV_MESSAGE_MAX; receiving: the room, then the
+               bytes received; after an error still the room */
   struct env_gift_in {
     enum env_gift kind;
     struct env_shared shared; /* SHARED, FIXED */
     uint64_t id[2];           /* FILE: device and inode; sending: unused */
     int writable;             /* FILE: it is open for writing, too */
     struct env_file *file;    /* FILE, sending */
-  } gifts[ENV_GIFTS_MAX];     /* the first that is NONE ends them */
+  } gifts[ENV_GIFTS_MAX];     /* up to the first that is NONE */
 };
 
 enum {
-  ENV_WATCH_MESSAGE = 1, /* of a port: it is called */
-  ENV_WATCH_GONE = 2,    /* what was sent before can still be received */
+  ENV_WATCH_MESSAGE = 1, /* for a port: a connection request */
+  ENV_WATCH_GONE = 2,    /* earlier messages can still be received */
 };
 
 struct env {
@@ -133,53 +132,53 @@ struct env {
   int (*sync)(struct env *, struct env_file *); /* data and size: fdatasync */
   int (*size)(struct env *, struct env_file *, uint64_t *bytes);
   int (*truncate)(struct env *, struct env_file *, uint64_t bytes);
-  /* Gives the range its blocks, so that writes there find room: what is in it
-  ** stays, and the file is at least so long then.  Where the file system
-  ** cannot, does nothing and returns 0. */
+  /* Allocates the range's blocks, so that writes there find room.  Its content
+  ** stays, and the file then extends at least to its end.  Does nothing and
+  ** returns 0 if the file system cannot do this. */
   int (*reserve)(struct env *, struct env_file *, uint64_t offset,
                  uint64_t bytes);
-  /* What the file's file system has left for this process. */
+  /* Free space of the file's file system that this process may use. */
   int (*room)(struct env *, struct env_file *, uint64_t *bytes);
-  /* Gives the range's blocks back to the file system; where it cannot, does
-  ** nothing and returns 0. */
+  /* Returns the range's blocks to the file system; does nothing and returns 0
+  ** if the file system cannot do this. */
   int (*punch)(struct env *, struct env_file *, uint64_t offset,
                uint64_t bytes);
   int (*unlink)(struct env *, const char *path);
   int (*rename)(struct env *, const char *from, const char *to);
-  /* A second name for a file; where the file system has none, an error. */
+  /* Gives a file a second name; an error if the file system has no links. */
   int (*link)(struct env *, const char *from, const char *to);
   int (*make_dir)(struct env *, const char *path); /* EEXIST is an error */
   int (*remove_dir)(struct env *, const char *path);
-  /* A directory is opened before what is to be made durable in it is done: then
-  ** nothing but the sync itself can fail after it. */
+  /* Open a directory before making the changes in it that must be durable:
+  ** afterwards only the sync itself can fail. */
   int (*open_dir)(struct env *, const char *path, struct env_dir **);
   void (*close_dir)(struct env *, struct env_dir *);
   int (*sync_dir)(struct env *, struct env_dir *);
-  /* All of the file system that the file is on, directories as well. */
+  /* Syncs the whole file system of the file, including directories. */
   int (*sync_all)(struct env *, struct env_file *);
   /* Calls each(arg, name) for every entry but "." and "..". */
   int (*list_dir)(struct env *, const char *path,
                   void (*each)(void *arg, const char *name), void *arg);
-  /* Of an open file; or, where that is NULL, of what is at the path now, links
-  ** followed. */
+  /* Attributes of an open file; or, if that is NULL, of the file at the path,
+  ** following links. */
   int (*about)(struct env *, struct env_file *, const char *path,
                struct env_about *);
   /* Device and inode of an existing path. */
   int (*identity)(struct env *, const char *path, uint64_t id[2]);
-  /* Takes an exclusive lock on the file path (created if absent), which is
-  ** UNSETTLED then.  The lock belongs to the open file, not to the process:
-  ** nothing else that opens and closes the file drops it, here or elsewhere,
-  ** and another copy of this library in the process is refused.  It ends with
-  ** the process, and a child after fork() does not keep it.  EAGAIN when it is
-  ** held; the rest as open. */
+  /* Takes an exclusive lock on the file path (created if absent); the lock is
+  ** UNSETTLED at first.  It belongs to the open file, not to the process:
+  ** opening and closing the file elsewhere does not release it, and another
+  ** copy of this library in the process is refused.  It ends with the process,
+  ** and a child after fork() does not keep it.  EAGAIN: it is held; otherwise
+  ** as open. */
   int (*lock)(struct env *, const char *path, struct env_lock **);
   void (*unlock)(struct env *, struct env_lock *);
-  /* The holder of the lock has done what others have to wait for: it is SERVES
-  ** or ALONE from now on.  After SERVES it may become ALONE. */
+  /* The holder has done the work that others must wait for: the lock becomes
+  ** SERVES or ALONE.  SERVES may later become ALONE. */
   void (*lock_settle)(struct env *, struct env_lock *, enum env_lock_state);
-  /* How the lock file is held, in one look; FREE also where there is none.  The
-  ** lock that this process holds itself counts as any other.  *process: who
-  ** holds it, 0 if nobody, or a process that cannot be seen from here. */
+  /* Reads how the lock file is held, atomically; FREE also if it does not
+  ** exist. A lock held by this process counts as any other.  *process: the
+  ** holder, 0 if there is none or it is not visible from here. */
   int (*lock_look)(struct env *, const char *path, enum env_lock_state *,
                    int64_t *process);
   /* Locks bytes of an open file, visible to other processes.  SHARED locks do
@@ -189,12 +188,13 @@ struct env {
   ** EINVAL, ENOLCK: the file system has no such locks. */
   int (*byte_lock)(struct env *, struct env_file *, uint64_t at,
                    enum env_byte_lock);
-  /* The lowest such lock of another process below `below`; UINT64_MAX: none. */
+  /* Finds another process's lowest such lock below `below`; UINT64_MAX:
+  ** none. */
   int (*byte_lock_lowest)(struct env *, struct env_file *, uint64_t below,
                           uint64_t *at);
 
-  /* batched access; kind ENV_QUEUE_*.  depth: most requests ever in flight
-  ** at once.  ENOSYS where the kernel or the container forbids the kind. */
+  /* batched access; kind ENV_QUEUE_*.  depth: maximum number of requests in
+  ** flight.  ENOSYS if the kernel or the container forbids the kind. */
   int (*queue_open)(struct env *, int kind, unsigned depth,
                     struct env_queue **);
   /* Waits for everything in flight, then frees. */
@@ -203,107 +203,109 @@ struct env {
   ** depth are kept and started as earlier ones complete. */
   int (*queue_submit)(struct env *, struct env_queue *, struct env_io **,
                       size_t n);
-  /* Delivers at least min (bounded by what is in flight) and at most max
-  ** finished requests; sleeps, does not poll.  *n: how many. */
+  /* Delivers at least min finished requests (or all in flight, if fewer) and at
+  ** most max; sleeps, does not poll.  *n: their number. */
   int (*queue_wait)(struct env *, struct env_queue *, size_t min,
                     struct env_io **done, size_t max, size_t *n);
 
   /* other processes of this machine
   **
-  ** A child after fork() has copies of what its parent has open here, and must
-  ** not touch them: what it opens itself is its own. */
-  /* A port in a directory, under a name that is replaced if it is there; for
-  ** all users that come to the directory.  The directory's path may be long; of
-  ** the name 80 bytes always fit (ENAMETOOLONG), and none is a slash (EINVAL).
-  ** What the file system does not have is an error. */
+  ** A child after fork() has copies of its parent's open objects, and must not
+  ** touch them; it may open its own. */
+  /* Opens a port in a directory, under a name whose previous use is replaced,
+  ** for all users who can reach the directory.  The directory's path may be
+  ** long; a name of 80 bytes always fits (ENAMETOOLONG), without slashes
+  ** (EINVAL).  An error if the file system has no sockets. */
   int (*port_open)(struct env *, struct env_dir *, const char *name,
                    struct env_port **);
-  /* The same port in another directory, too, where it replaces the name; an
-  ** error where that is of another file system, or all names of the port were
-  ** removed. */
+  /* Makes the port available in another directory, too, replacing the name
+  ** there; an error if that is on another file system, or if all names of the
+  ** port were removed. */
   int (*port_link)(struct env *, struct env_port *, struct env_dir *,
                    const char *name);
-  /* Without the names, which another process may have replaced by now.  After
-  ** env->unwatch_port, or after the watch is closed. */
+  /* Does not remove the names, which another process may have replaced.  Call
+  ** it after env->unwatch_port, or after the watch is closed. */
   void (*port_close)(struct env *, struct env_port *);
-  /* Who has called: EAGAIN, nobody. */
+  /* Accepts a connection.  EAGAIN: there is no request. */
   int (*port_accept)(struct env *, struct env_port *, struct env_peer **);
-  /* Calls: ENOENT, ECONNREFUSED: nobody is there; EAGAIN: too many are being
-  ** heard.  Answers of a process that was stopped do not come. */
+  /* Connects.  ENOENT, ECONNREFUSED: no process is there; EAGAIN: too many
+  ** requests are waiting.  A stopped process does not answer. */
   int (*peer_open)(struct env *, struct env_dir *, const char *name,
                    struct env_peer **);
-  /* After env->unwatch_peer, or after the watch is closed. */
+  /* Call it after env->unwatch_peer, or after the watch is closed. */
   void (*peer_close)(struct env *, struct env_peer *);
-  /* Of a peer that was called: the process that opened the port; of one that
-  ** was accepted: the process that called.  Neither changes. */
+  /* The process at the other end: the one that opened the port, or for an
+  ** accepted peer the one that connected.  It never changes. */
   void (*peer_who)(struct env *, struct env_peer *, struct env_who *);
-  /* A message, whole, without waiting: EAGAIN, the other end has not read so
-  ** many; EPIPE, it has gone (not, if only its process has); EMSGSIZE, it is
-  ** too long; EINVAL, a gift cannot be given. */
+  /* Sends a whole message without waiting.  EAGAIN: the other end has too many
+  ** unread messages; EPIPE: it is closed (not reported if only its process has
+  ** gone); EMSGSIZE: the message is too long; EINVAL: a gift cannot be sent. */
   int (*peer_send)(struct env *, struct env_peer *, const struct env_message *);
-  /* The next message, waiting at most so long (UINT64_MAX: for ever): EAGAIN,
-  ** there is none; EPIPE, the other end has gone, or its process has, and all
-  ** that it sent was received; EMSGSIZE, it is longer than the room: its
-  ** beginning fills that, and the rest is lost, with its gifts.  Memory that
-  ** came is the caller's (shared_free).
-  ** EPROTO: what came is not of env->peer_send, or memory that can change its
-  ** size, or that can be written though it is said to be FIXED, or a file that
-  ** is not a regular one.  EMFILE, ENOMEM: no room for a gift.  The message is
-  ** lost, and nothing of it stays. */
+  /* Receives the next message, waiting at most wait_us (UINT64_MAX: without
+  ** limit).  EAGAIN: there is none; EPIPE: the other end or its process has
+  ** gone, and all its messages were received; EMSGSIZE: the message is longer
+  ** than the room, its beginning fills the room, and the rest is lost, with the
+  ** gifts.  Received memory belongs to the caller (shared_free). EPROTO: the
+  ** message is not from env->peer_send, or has memory whose size can change, or
+  ** memory called FIXED that can be written, or a file that is not a regular
+  ** file.  EMFILE, ENOMEM: no room for a gift.  After these errors the message
+  ** is lost, and no part of it is kept. */
   int (*peer_receive)(struct env *, struct env_peer *, struct env_message *,
                       uint64_t wait_us);
-  /* 1 when the other end has gone, or its process has. */
+  /* 1 if the other end or its process has gone. */
   int (*peer_gone)(struct env *, struct env_peer *);
-  /* Waits for ports that are called, and for peers that have sent something
-  ** or have gone: *tag and *what (one of ENV_WATCH_*) are of one of them, and
-  ** come again until that is accepted, received, or no longer watched.  EAGAIN:
-  ** env->watch_wake was called, since the last wait or in this one, or the time
-  ** is over (UINT64_MAX: never).  One thread waits; any may call the others but
-  ** unwatch_peer and unwatch_port.  A port or peer is in one watch at most.  A
-  ** peer's GONE also comes when its process ends while another process has
-  ** inherited the other end. */
+  /* Waits for ports with connection requests, and for peers that have sent a
+  ** message or have gone.  *tag and *what (one of ENV_WATCH_*) describe one of
+  ** these events, which is reported again until it is accepted or received, or
+  ** until its object is no longer watched.  EAGAIN: env->watch_wake was called
+  ** since the last wait or during this one, or the time is over (UINT64_MAX:
+  ** never).  One thread waits; any thread may call the other functions except
+  ** unwatch_peer and unwatch_port.  A port or peer is in at most one watch.
+  ** GONE is also reported for a peer whose process has ended while another
+  ** process has inherited the other end. */
   int (*watch_open)(struct env *, struct env_watch **);
   void (*watch_close)(struct env *, struct env_watch *);
   int (*watch_port)(struct env *, struct env_watch *, struct env_port *,
                     void *tag);
   int (*watch_peer)(struct env *, struct env_watch *, struct env_peer *,
                     void *tag);
-  /* No event of it comes after that.  By the thread that waits, between two
-  ** waits, or when none waits any more. */
+  /* No event of the object is reported after this call.  Only the waiting
+  ** thread may call it, between two waits, or any thread once none waits any
+  ** more. */
   void (*unwatch_peer)(struct env *, struct env_watch *, struct env_peer *);
   void (*unwatch_port)(struct env *, struct env_watch *, struct env_port *);
   int (*watch_wait)(struct env *, struct env_watch *, uint64_t wait_us,
                     void **tag, int *what);
   void (*watch_wake)(struct env *, struct env_watch *);
-  /* Memory to be given to another process: zeroed, not resident until touched.
-  ** A child after fork() does not inherit it.  EINVAL: no bytes. */
+  /* Allocates memory for another process: zeroed, not resident until touched.
+  ** A child after fork() does not inherit it.  EINVAL: 0 bytes. */
   int (*shared_make)(struct env *, size_t bytes, struct env_shared *);
-  /* The same bytes, which the caller cannot write any more, to be given away as
-  ** FIXED.  The address may be another.  EPERM: it came from elsewhere, or was
-  ** sent as SHARED, or is fixed already.  After another error it is only to be
+  /* Seals the memory: the caller cannot write to it any more, and may send it
+  ** as FIXED.  Its address may change.  EPERM: it was received, or was sent as
+  ** SHARED, or is sealed already.  After any other error it can only be
   ** freed. */
   int (*shared_fix)(struct env *, struct env_shared *);
-  /* It is not sent any more: its descriptor is closed, the memory stays. */
+  /* The memory will not be sent again: closes its descriptor and keeps it. */
   void (*shared_sent)(struct env *, struct env_shared *);
-  /* And makes it none.  What others have of it stays theirs. */
+  /* Frees the memory and zeroes the struct.  Other processes keep theirs. */
   void (*shared_free)(struct env *, struct env_shared *);
-  /* Waits while *word is `is`, at most so long (UINT64_MAX: for ever); may
+  /* Waits while *word is `is`, at most wait_us (UINT64_MAX: without limit); may
   ** return sooner.  *word may be in shared memory. */
   void (*word_wait)(struct env *, _Atomic uint32_t *word, uint32_t is,
                     uint64_t wait_us);
-  /* All that wait for it, in all processes. */
+  /* Wakes all threads that wait for the word, in all processes. */
   void (*word_wake)(struct env *, _Atomic uint32_t *word);
-  /* Whether a directory is on a file system that other machines may have, too
-  ** (NFS, CIFS, 9p): its name, or NULL. */
+  /* The name of the directory's file system if other machines may share it
+  ** (NFS, CIFS, 9p), else NULL. */
   const char *(*is_remote)(struct env *, struct env_dir *);
-  /* A path that means the same in every process of this machine: `path` itself
-  ** if it begins with a slash, else behind the working directory.
-  ** ENAMETOOLONG: it does not fit; ENOENT: there is no such directory any
-  ** more, or no path. */
+  /* A path with the same meaning in every process of this machine: `path`
+  ** itself if it begins with a slash, otherwise with the working directory in
+  ** front. ENAMETOOLONG: it does not fit; ENOENT: the working directory was
+  ** removed, or the path is empty. */
   int (*absolute)(struct env *, const char *path, char *to, size_t size);
 
   /* memory */
-  /* malloc, zeroed, at a multiple of 64; what was resized is not. */
+  /* malloc, zeroed, aligned to 64 bytes; resize keeps neither. */
   void *(*allocate)(struct env *, size_t bytes);
   void *(*resize)(struct env *, void *, size_t bytes); /* realloc */
   void (*release)(struct env *, void *);               /* free */
@@ -311,18 +313,18 @@ struct env {
   ** huge pages when huge is set; not resident until touched. */
   void *(*map)(struct env *, size_t bytes, int huge);
   void (*unmap)(struct env *, void *, size_t bytes);
-  /* Advises huge pages for a part of what was mapped without them.  is_used: it
-  ** has been written to, and is copied into such pages at once if the system
-  ** can; what was not becomes resident. */
+  /* Advises huge pages for a part of a mapping made without them.  is_used: the
+  ** part has been written to, and is copied into huge pages at once if the
+  ** system can do so; untouched pages become resident. */
   void (*use_huge)(struct env *, void *, size_t bytes, int is_used);
-  /* Makes what was mapped resident, if the system can; what is there stays.
-  ** Others may write to it meanwhile. */
+  /* Makes mapped memory resident, if the system can; its content stays.  Other
+  ** threads may write to it during the call. */
   void (*populate)(struct env *, void *, size_t bytes);
-  /* Gives whole pages of what was mapped back to the system; the addresses
-  ** stay, and what is there next is zeros. */
+  /* Returns whole pages of mapped memory to the system; the addresses stay
+  ** valid and then read as zeros. */
   void (*discard)(struct env *, void *, size_t bytes);
-  /* The most memory that this process can have, and whose limit that is, in
-  ** words that follow "more than". */
+  /* The maximum memory of this process, and the source of that limit, in words
+  ** that follow "more than". */
   uint64_t (*memory_limit)(struct env *, const char **whose);
 
   /* time, randomness, process */
@@ -330,8 +332,8 @@ struct env {
   uint32_t (*wall_s)(struct env *); /* seconds since 1970; may jump */
   void (*sleep_us)(struct env *, uint64_t);
   /* Waits for a condition, whose clock is CLOCK_MONOTONIC and whose mutex is
-  ** held, at most this long (UINT64_MAX: for ever).  May return sooner; 1: the
-  ** time is over. */
+  ** held, at most this long (UINT64_MAX: without limit).  May return sooner; 1:
+  ** the time is over. */
   int (*wait_us)(struct env *, pthread_cond_t *, pthread_mutex_t *, uint64_t);
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */
@@ -340,21 +342,21 @@ struct env {
   int (*thread_start)(struct env *, void (*run)(void *), void *arg,
                       void **thread);
   void (*thread_join)(struct env *, void *thread);
-  /* On how many processors the process may run. */
+  /* The number of processors on which the process may run. */
   uint32_t (*processors)(struct env *);
-  /* The processor that the calling thread runs on. */
+  /* The processor on which the calling thread runs. */
   uint32_t (*processor)(struct env *);
-  /* The calling thread, which is the engine's own, runs on this one only from
-  ** now on; an errno where it may not, or has no other.  Threads that it starts
-  ** may run on all. */
+  /* Binds the calling thread, which must be the engine's own, to this
+  ** processor; an errno if it may not run there or has only one.  Threads that
+  ** it starts may run on all processors. */
   int (*stay_on)(struct env *, uint32_t processor);
 };
 
 /* The real operating system. */
 extern struct env env_posix;
 
-/* The environment of what is opened from now on: env_posix, until a test
-** replaces it. */
+/* The environment of objects opened after the call: env_posix, unless a test
+** has replaced it. */
 struct env *env_default(void);
 void env_set_default(struct env *env);
 
