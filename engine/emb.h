@@ -797,26 +797,26 @@ enum {
 
 /* Opens a scan over the keys lo <= key <= hi.  EMB_SCAN_ANY gives them in
 ** storage order (sequential disk reads, for whole tables); ASC and DESC in
-** key order; EMB_SCAN_KEYS in some order and without vectors and versions, from
+** key order; EMB_SCAN_KEYS in any order, without vectors and versions, from
 ** memory alone.  Every key that exists from open to close appears exactly once,
-** with its latest value at that moment; keys added or removed meanwhile may
-** or may not appear. */
+** with its latest value at that moment; keys added or removed during the scan
+** may or may not appear. */
 int emb_scan_open(emb_session *session, int64_t lo, int64_t hi, int order,
                   emb_scan **scan);
 /* Delivers up to max rows (vectors and versions may be NULL); *n = 0 at the
 ** end.  EMB_ABORT after a rollback of the session's own transaction; EMB_BUSY
-** when another process owns the store and has put something else where the
-** scan had yet to read: open it again.  Scans in key order go on in both. */
+** if another process owns the store and has reused space that the scan had yet
+** to read: open it again.  Scans in key order continue in both cases. */
 int emb_scan_next(emb_scan *scan, size_t max, int64_t *keys, float *vectors,
                   uint64_t *versions, size_t *n);
-/* The same, with what the rows track: keys, and vectors, versions and tracks
-** (EMB_UNFIT as for emb_tracks), which may be NULL. */
+/* As emb_scan_next, with the rows' tracks: to has keys, and vectors, versions
+** and tracks (EMB_UNFIT as for emb_tracks), which may be NULL. */
 int emb_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                        size_t *n);
 void emb_scan_close(emb_scan *scan);
-/* Number of keys, as the session sees it, without those that pending gradients
-** will add (emb_flush_gradients); answered from memory.  -1: an error, which is
-** the session's. */
+/* Number of keys, as the session sees it, without keys that pending gradients
+** will add (emb_flush_gradients); answered from memory.  -1: an error, see
+** emb_errcode. */
 int64_t emb_count(emb_session *session);
 
 /* ---- snapshots ----------------------------------------------------------- */
@@ -824,34 +824,34 @@ int64_t emb_count(emb_session *session);
 #define EMB_SNAPSHOT_NAME_MAX 64
 #define EMB_SNAPSHOTS_MAX 64
 
-/* Keeps the present state under a name: letters, digits, '_', '-', '.', at most
-** EMB_SNAPSHOT_NAME_MAX of them.  It is durable when the call returns.  Commits
-** are in it as a whole or not at all, an open transaction is not in it, the
-** immediate writes of each session up to some moment are, and at least what was
-** written before the call.  Others go on writing: the index is written to a
-** file beside them, no vector is copied; but a key that is put later gets a
-** new address, so while the snapshot is there its records take space. Errors:
-** RANGE (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
+/* Keeps the present state under a name of at most EMB_SNAPSHOT_NAME_MAX
+** letters, digits, '_', '-' and '.'.  It is durable when the call returns.  It
+** contains commits as a whole or not at all, no open transaction, and the
+** immediate writes of each session up to some moment, at least those made
+** before the call.  Other sessions keep writing: the index is written to a
+** file, and no vector is copied.  A key that is put later gets a new address,
+** so the snapshot's records take space as long as it exists.  Errors: RANGE
+** (the name, or it is taken), BUSY, FULL, IOERR, NOMEM. */
 int emb_snapshot(emb_session *session, const char *name);
-/* Forgets it; the next checkpoint frees what only it needed.  A session that
-** reads it may go on.  RANGE: there is none. */
+/* Drops a snapshot; the next checkpoint frees the space that only it needed.  A
+** session that is reading it may continue.  RANGE: it does not exist. */
 int emb_snapshot_drop(emb_session *session, const char *name);
 
 typedef struct emb_snapshot_info {
   char name[EMB_SNAPSHOT_NAME_MAX + 8];
   int64_t keys;
-  uint64_t version; /* what was written later has a higher one */
-  uint64_t bytes;   /* of the log that the snapshot keeps, used or not */
+  uint64_t version; /* later writes have higher versions */
+  uint64_t bytes;   /* of log kept for the snapshot, used or not */
   int damaged;      /* its file, or a part of the log is missing */
 } emb_snapshot_info;
-/* Fills up to max, oldest first; *n: how many there are. */
+/* Fills in up to max snapshots, oldest first; *n: the number of all. */
 int emb_snapshots(emb_session *session, emb_snapshot_info *infos, size_t max,
                   size_t *n);
 
-/* Reading one, which never changes.  Memory: 1 MiB for lookups; for a scan an
-** extent (256 KiB or a page), and a bit for each slot of the extents that hold
-** its records, which is 1/8 to 1/3 of a byte per key as a rule.  One scan at a
-** time; to be closed before its session.  CORRUPT: its file or a page. */
+/* Reading a snapshot, which never changes.  Memory: 1 MiB for lookups; for a
+** scan an extent (256 KiB or a page), and a bit for each slot of the extents
+** with its records, usually 1/8 to 1/3 of a byte per key.  One scan at a time;
+** close it before its session.  CORRUPT: its file or a page is damaged. */
 typedef struct emb_snap emb_snap;
 int emb_snapshot_open(emb_session *session, const char *name, emb_snap **snap);
 void emb_snapshot_close(emb_snap *snap);
@@ -863,90 +863,90 @@ int emb_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
 ** may be NULL); *n = 0 at the end. */
 int emb_snapshot_scan(emb_snap *snap, size_t max, int64_t *keys, float *vectors,
                       uint64_t *versions, size_t *n);
-/* The next emb_snapshot_scan begins anew. */
+/* The next emb_snapshot_scan starts from the beginning. */
 void emb_snapshot_rewind(emb_snap *snap);
 /* ---- nearest neighbours -------------------------------------------------- */
 
 /* The distance of two vectors: EMB_L2, the Euclidean distance; EMB_COSINE, one
 ** minus the cosine of the angle between them, 0 to 2; EMB_DOT, minus their
-** inner product.  Of all, less is nearer. */
+** inner product.  Smaller is nearer. */
 enum { EMB_L2 = 0, EMB_COSINE = 1, EMB_DOT = 2 };
-/* Of dim elements each, computed in double precision.  0: there is none, since
-** one of them has length 0 and no angle (EMB_COSINE).  No alignment is
-** required. */
+/* Computes the distance of vectors of dim elements in double precision.
+** Returns 0 if there is none, because one has length 0 and no angle
+** (EMB_COSINE).  No alignment is required. */
 int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
                  double *distance);
-/* Of a vector of the store's rows: what its metric= says. */
+/* The metric of a vector of the store's rows. */
 int emb_metric(const emb_store *store, uint32_t segment);
-/* Whether it has an index; emb_stats says whether that is ready. */
+/* Whether that vector has an index; emb_stats tells whether it is ready. */
 int emb_has_index(const emb_store *store, uint32_t segment);
 
 #define EMB_NEAREST_MAX (1 << 20)               /* neighbours of one query */
 #define EMB_NEAREST_ALL_MAX (UINT32_C(1) << 28) /* of all queries of a call */
 
 enum {
-  EMB_NEAREST_EXACT = 1,  /* without an index, even if there is one */
+  EMB_NEAREST_EXACT = 1,  /* does not use an index */
   EMB_NEAREST_RANGE = 2,  /* only rows with lo <= key <= hi */
   EMB_NEAREST_WITHIN = 4, /* only rows with least <= distance <= most */
   EMB_NEAREST_KEYS = 8,   /* only rows whose key is in `keys` */
 };
 
-/* A set of keys that many searches go by, made once: unlike `keys` below, of
-** half the table as cheap to ask as of a few rows.  Of n keys in any order, and
-** of repetitions as often as they come; without: it admits all keys but these.
-** It is for all sessions of all stores, and any threads at a time; the session
-** is that of the error: NOMEM.  Memory: a bit for each number between the least
-** and the greatest key, or 16 to 32 bytes for each key, whichever is less. */
+/* A set of keys, made once for many searches: unlike `keys` below, asking a set
+** of half the table is as cheap as asking one of a few rows.  Takes n keys in
+** any order, with repetitions; without: it admits all keys except these.  Any
+** sessions of any stores may use it, in several threads at a time; the session
+** only gets the error: NOMEM.  Memory: a bit for each number between the lowest
+** and the highest key, or 16 to 32 bytes per key, whichever is less. */
 typedef struct emb_filter emb_filter;
 int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
                    int without, emb_filter **filter);
 void emb_filter_free(emb_filter *filter); /* or NULL */
 size_t emb_filter_bytes(const emb_filter *filter);
 
-/* Which neighbours are asked for; all zeros: as NULL. */
+/* The conditions of a search; all zeros: as NULL. */
 typedef struct emb_nearest_how {
-  uint32_t segment; /* of the rows' vectors, the one that is compared */
+  uint32_t segment; /* the vector of the rows that is compared */
   uint32_t flags;   /* EMB_NEAREST_* */
-  uint32_t probes;  /* lists of an index to look into; 0: its own number */
-  uint32_t threads; /* that work on it at most; 0: as many as processors */
+  uint32_t probes;  /* lists of an index to probe; 0: the index's own number */
+  uint32_t threads; /* maximum number; 0: one per processor */
   int64_t lo, hi;
   double least, most;
   const int64_t *keys; /* in ascending order, without repetition */
   size_t key_count;
-  const int64_t *apart; /* n keys or NULL: the row with key apart[i] is none of
-                           query i's */
+  const int64_t *apart; /* n keys or NULL: the row with key apart[i] is not a
+                           neighbour of query i */
   const struct emb_filter *filter; /* NULL, or only rows that it admits */
 } emb_nearest_how;
 
-/* What is found: of query i from element i*k on, nearest first, and of the same
-** distance the lower key first. */
+/* The result: query i's neighbours from element i*k on, nearest first, and at
+** the same distance the lower key first. */
 typedef struct emb_neighbours {
   int64_t *keys;      /* n*k */
   double *distances;  /* n*k */
-  size_t *counts;     /* n: k, or as many rows as fit the conditions */
-  float *vectors;     /* NULL, or n*k whole rows, as of emb_get, and */
+  size_t *counts;     /* n: k, or fewer if fewer rows meet the conditions */
+  float *vectors;     /* NULL, or n*k whole rows, as from emb_get, and */
   uint64_t *versions; /* NULL, or n*k: of the records with these distances */
 } emb_neighbours;
 
-/* The k rows nearest to each of n queries, which are n*d floats, d the
-** dimension of the vector that is compared.  All conditions are applied before
-** the choice.  how may be NULL: all rows, of the first vector.
-** Distances are those of emb_distance, of rows as the session sees them, its
-** own uncommitted ones, too.  Rows that are written meanwhile are taken as they
-** were at some time of the call.  A row without a distance (EMB_COSINE, a
-** vector of zeros) is no neighbour.  Never counted against a staleness bound.
-** Without an index, or with EMB_NEAREST_EXACT, these are the nearest; with one
-** that is ready, most of them are, each at its distance.  Memory, each thread:
-** n*k of 16 bytes (with vectors or versions of 20, and these), 2 MiB (or eight
-** pages) if rows are on disk.  Nothing that is in memory has to leave it.
+/* Finds the k rows nearest to each of n queries, n*d floats, where d is the
+** dimension of the compared vector.  All conditions are applied before the
+** choice.  how may be NULL: all rows, by the first vector.  Distances are those
+** of emb_distance, for rows as the session sees them, including its uncommitted
+** ones.  A row written during the call is used as it was at some time during
+** the call.  A row without a distance (EMB_COSINE, a vector of zeros) is not a
+** neighbour.  Never counted against a staleness bound.  Without an index, or
+** with EMB_NEAREST_EXACT, the result is exact; with an index that is ready it
+** has most of the nearest rows, each at its exact distance.  Memory per thread:
+** n*k times 16 bytes (with vectors or versions 20 bytes, plus these), and 2 MiB
+** (or eight pages) if rows are on disk.  Evicts nothing from memory.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
 ** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
 ** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of
 ** emb_scan_next. */
 int emb_nearest(emb_session *session, const float *queries, size_t n, size_t k,
                 const emb_nearest_how *how, const emb_neighbours *to);
-/* The same among the rows of a snapshot; always exact.  Not while a scan of it
-** is under way, which it begins anew. */
+/* As emb_nearest, among the rows of a snapshot; always exact.  It restarts a
+** scan of the snapshot from the beginning. */
 int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
                          size_t k, const emb_nearest_how *how,
                          const emb_neighbours *to);
@@ -956,25 +956,26 @@ int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
 #define EMB_SAMPLE_MAX (UINT32_C(1) << 28) /* rows of a call */
 #define EMB_SAMPLE_POWER_MAX 8
 
-/* How keys are drawn: each of the table alike; as ranks, key k of 0 to range-1
-** with the probability ln((k + 2) / (k + 1)) / ln(range + 1); in proportion to
-** the number of their updates (emb_track) to a power. */
+/* How keys are drawn: EMB_UNIFORM, all keys of the table alike;
+** EMB_LOG_UNIFORM, key k of 0 to range-1 with probability ln((k + 2) / (k + 1))
+** / ln(range + 1); EMB_FREQUENCY, in proportion to a power of the number of
+** their updates (emb_track). */
 enum { EMB_UNIFORM = 0, EMB_LOG_UNIFORM = 1, EMB_FREQUENCY = 2 };
 enum {
-  EMB_SAMPLE_REPLACE = 1, /* a key may come more than once */
+  EMB_SAMPLE_REPLACE = 1, /* a key may be drawn more than once */
   EMB_SAMPLE_SEEDED = 2,  /* the random numbers are those of `seed` */
 };
 
-/* What is asked for; all zeros: as NULL. */
+/* The options of a sample; all zeros: as NULL. */
 typedef struct emb_sample_how {
   uint32_t distribution; /* EMB_UNIFORM, .. */
   uint32_t flags;        /* EMB_SAMPLE_* */
   uint64_t seed;         /* with EMB_SAMPLE_SEEDED */
-  int64_t range;         /* EMB_LOG_UNIFORM; 0: the highest key and 1, for which
-                            all keys are gone through */
+  int64_t range;         /* EMB_LOG_UNIFORM; 0: the highest key plus 1, found by
+                            going through all keys */
   double power;          /* EMB_FREQUENCY: 0 to EMB_SAMPLE_POWER_MAX */
-  const int64_t *without; /* keys that must not come, as positives, in any
-                             order */
+  const int64_t *without; /* keys that must not be drawn, such as positives, in
+                             any order */
   size_t without_count;
 } emb_sample_how;
 
@@ -983,52 +984,49 @@ typedef struct emb_sample_how {
 typedef struct emb_samples {
   int64_t *keys;
   float *vectors;          /* dim floats each, as emb_peek gives them */
-  double *probabilities;   /* that a single draw gives the key; uniform without
-                              replacement: that the key is in the sample */
-  double *expected_counts; /* how often the key comes in such a sample, in the
-                              mean: what a sampled softmax divides by */
+  double *probabilities;   /* of drawing the key in a single draw; uniform
+                              without replacement: of having it in the sample */
+  double *expected_counts; /* mean number of occurrences of the key in such a
+                              sample: the divisor of a sampled softmax */
 } emb_samples;
 
-/* Draws n keys of the table at random, as negatives of a training step, and
-** says with which probability.  *count: how many came; less than n only if the
-** table has not more that may come: all of them then, without
-** EMB_SAMPLE_REPLACE.  how may be NULL: uniform, without replacement.
-** Keys are those that the session sees, its own uncommitted ones among them; a
-** key that is deleted while the call runs may still come.  Never counted
-** against a staleness bound.
-** Uniform and log-uniform draws take the same time whatever the table's size;
-** where few of a range are keys, more of them fail, and if n rows would take
-** too many, or less than 2 n keys may come, all keys are listed (8 to 24 bytes
-** each).  After most keys were deleted, the next uniform call makes the index
-** as small as they are.  A draw by frequency is from counts of all rows (8
-** bytes for each key, emb_stats: sample_bytes), which a call makes anew when
-** the updates since are more than an eighth of those counted, or the number of
-** rows has changed by an eighth.  Until then it is exactly by these counts:
-** keys that came since do not come, those that went are left out.  Keys that
-** were never updated do not come, but with power 0.
-** Memory of a call: 8 to 32 bytes for each row and each of `without`.
-** The same seed gives the same sample of the same table; uniformly, as long as
-** no key was added or removed meanwhile, or as after the same changes made one
-** after the other of an empty table.
-** Source: the formulas are those of TensorFlow's candidate samplers (Jean et
-** al., On Using Very Large Target Vocabulary, 2015, section 3).
-** Errors: RANGE (n, distribution, range, power), UNFIT (by frequency, and the
-** store does not track), INTERRUPT, NOMEM, and those of emb_peek and
-** emb_scan_next. */
+/* Draws n random keys of the table, as negatives of a training step, with their
+** probabilities.  *count: the number drawn; less than n only without
+** EMB_SAMPLE_REPLACE, if fewer keys are eligible, all of which are then drawn.
+** how may be NULL: uniform, without replacement.  Draws keys that the session
+** sees, including its uncommitted ones; a key deleted during the call may still
+** be drawn.  Never counted against a staleness bound. Uniform and log-uniform
+** draws take the same time whatever the table's size. If few numbers of a range
+** are keys, more draws fail; if n rows would take too many draws, or fewer than
+** 2 n keys are eligible, all keys are listed (8 to 24 bytes each).  After most
+** keys were deleted, the next uniform call shrinks the index accordingly.  A
+** draw by frequency uses counts of all rows (8 bytes per key, emb_stats:
+** sample_bytes), which a call recomputes when the updates since exceed an
+** eighth of those counted, or when the number of rows has changed by an eighth.
+** Until then the draw follows these counts exactly: keys added since are not
+** drawn, and removed keys are left out.  Keys that were never updated are drawn
+** only with power 0. Memory of a call: 8 to 32 bytes for each row and each key
+** of `without`. The same seed gives the same sample of the same table; for a
+** uniform draw, if no key was added or removed in between, or if both tables
+** were made from an empty one by the same sequence of changes. Source: the
+** formulas are those of TensorFlow's candidate samplers (Jean et al., On Using
+** Very Large Target Vocabulary, 2015, section 3). Errors: RANGE (n,
+** distribution, range, power), UNFIT (by frequency, and the store does not
+** track), INTERRUPT, NOMEM, and those of emb_peek and emb_scan_next. */
 int emb_sample(emb_session *session, size_t n, const emb_sample_how *how,
                const emb_samples *to, size_t *count);
 
 /* ---- deltas -------------------------------------------------------------- */
 
-/* What changed since a consumer's last acknowledgement.  A consumer has a name
-** and survives restarts; it is made at its first use, and its first delta is
-** the whole table.  A delta that is not acknowledged is delivered again, with
-** at least the same rows; rows are absolute, so taking one twice does no harm.
-** Deltas of a temporary store: EMB_UNFIT. */
+/* A delta is the changes since a consumer's last acknowledgement.  A consumer
+** has a name and survives restarts; it is created at its first use, and its
+** first delta is the whole table.  A delta that is not acknowledged is
+** delivered again, with at least the same rows; rows are absolute, so applying
+** one twice does no harm.  A temporary store has no deltas: EMB_UNFIT. */
 #define EMB_CONSUMER_NAME_MAX 64
 
-/* A deletion says why: EXPIRE, its time to live was over; EVICT, the table was
-** to become smaller. */
+/* A deletion has a reason: EXPIRE, the row's time to live was over; EVICT, the
+** table exceeded its capacity. */
 enum {
   EMB_DELTA_PUT = 1,
   EMB_DELTA_DELETE = 2,
@@ -1038,18 +1036,17 @@ enum {
 
 typedef struct emb_delta emb_delta;
 
-/* Begins a delta of all that was written before the call, which is made durable
-** first; writers go on meanwhile.  What they change is in the next one, and
-** perhaps in this one, too.
-** EMB_GAP: the consumer is too far behind, more than its keep_bytes would
-** have to be kept, or the log since its mark spans 2^23 extents; the text says
-** which: it must take a snapshot and begin anew (emb_delta_begin).
-** EMB_LOCKED inside the session's own transaction; else as a write. */
+/* Begins a delta of everything written before the call, after making it
+** durable. Writers continue during the delta; their changes are in the next
+** delta, and perhaps in this one, too. EMB_GAP: the consumer is too far behind,
+** more than its keep_bytes would have to be kept, or the log since its mark
+** spans 2^23 extents; the text says which.  It must take a snapshot and start
+** again (emb_delta_begin). EMB_LOCKED inside the session's own transaction;
+** otherwise as a write. */
 int emb_delta_open(emb_session *session, const char *consumer,
                    emb_delta **delta);
-/* Where the delta begins and ends: numbers that grow; from is 0 for a delta
-** that is the whole table, which replaces what the consumer has.  Either may be
-** NULL. */
+/* Where the delta begins and ends, as growing numbers; from is 0 for a delta of
+** the whole table, which replaces the consumer's data.  Either may be NULL. */
 void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);
 /* Delivers up to max rows; *n = 0 at the end, and from then on the delta may be
 ** acknowledged.  Each key comes once, deletions last.  to: keys and ops, and
