@@ -1048,97 +1048,96 @@ int emb_delta_open(emb_session *session, const char *consumer,
 /* Where the delta begins and ends, as growing numbers; from is 0 for a delta of
 ** the whole table, which replaces the consumer's data.  Either may be NULL. */
 void emb_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to);
-/* Delivers up to max rows; *n = 0 at the end, and from then on the delta may be
+/* Delivers up to max rows; after *n = 0, at the end, the delta may be
 ** acknowledged.  Each key comes once, deletions last.  to: keys and ops, and
-** vectors, versions and states, which may be NULL and are not set of a
+** vectors, versions and states, which may be NULL and are not set for a
 ** deletion. */
 int emb_delta_next(emb_delta *delta, size_t max, const emb_rows *to, size_t *n);
 void emb_delta_close(emb_delta *delta);
-/* The consumer has all up to `upto`, which is the end of the newest delta that
-** was delivered to its end; 0: of that one.  Durable when it returns.
-** EMB_RANGE: no such delta; it must be read again. */
+/* Acknowledges everything up to `upto`, the end of the newest delta that was
+** delivered completely; 0: that end.  Durable when it returns.  EMB_RANGE:
+** there is no such delta; it must be read again. */
 int emb_delta_ack(emb_session *session, const char *consumer, uint64_t upto);
 
-/* The rows of a file with texts (below) in the numbers of another store. */
+/* The keys of a file with texts (below), as numbers of another store. */
 typedef struct emb_file_keys {
-  uint64_t file; /* emb_file_info.id: that these are meant for this file */
-  const int64_t *keys; /* of each row, in the order of the file; of a deletion
-                          also one that has no row */
-  size_t n;            /* its rows */
+  uint64_t file;       /* emb_file_info.id of the file they belong to */
+  const int64_t *keys; /* one per row, in the order of the file; for a deletion
+                          the key need not have a row */
+  size_t n;            /* rows of the file */
 } emb_file_keys;
 
-/* How a file of a delta is written or applied; zeros are the defaults. */
+/* How a delta file is written or applied; zeros are the defaults. */
 typedef struct emb_delta_options {
-  const char *text;    /* "quantize=none, level=1, state=1", as they are for
-                          emb_snapshot_export; NULL: so */
+  const char *text;    /* "quantize=none, level=1, state=1", as for
+                          emb_snapshot_export; NULL: these */
   const char *columns; /* names of the vectors, which must be the same on both
                           sides; NULL: not compared */
   int join;            /* see emb_delta_apply */
-  const emb_file_keys *keys; /* of a file with texts, that is applied; else
-                                NULL */
+  const emb_file_keys *keys; /* to apply a file with texts; otherwise NULL */
 } emb_delta_options;
 
 typedef struct emb_delta_file {
   uint64_t number;   /* in the chain of its consumer, from 1 */
   uint64_t from, to; /* marks: as emb_delta_range */
   int64_t puts, deletions;
-  uint64_t bytes; /* of the file that was written */
-  int applied;    /* 0: it had been applied before */
+  uint64_t bytes; /* size of the written file */
+  int applied;    /* 0: it was applied before */
 } emb_delta_file;
 
-/* Writes the consumer's next delta to a file: to a new one beside it, which is
-** synced and renamed.  After an error `path` is as it was, and nothing else is
-** there.  The number is one more than what the consumer has acknowledged; until
-** it does, the next export has the same number and beginning, and is newer.
-** Nothing is acknowledged: emb_delta_ack(about->to) does that, when the file is
-** where it belongs.  how, about: may be NULL.
-** Errors: as emb_delta_open and emb_delta_next; CANTOPEN (path is there and
-** something else, or cannot be created), RANGE (an option), FULL, IOERR. */
+/* Writes the consumer's next delta to a new file beside `path`, which is synced
+** and renamed.  After an error `path` is unchanged, and no other file is left.
+** The number is one more than the consumer's last acknowledged number; until
+** the delta is acknowledged, the next export has the same number and beginning,
+** and is newer.  The export acknowledges nothing: call emb_delta_ack(about->to)
+** once the file is in its final place.  how, about: may be NULL.  Errors: those
+** of emb_delta_open and emb_delta_next; CANTOPEN (path is another kind of file,
+** or cannot be created), RANGE (an option), FULL, IOERR. */
 int emb_delta_export(emb_session *session, const char *consumer,
                      const char *path, const emb_delta_options *how,
                      emb_delta_file *about);
-/* The same of a delta that is open and of which nothing was read, and it is not
-** noted as sent: emb_delta_next, which finds no more rows, does that.  So what
-** the file is made of can be completed before (emb_file_add_texts), while what
-** the consumer needs is kept. */
+/* As emb_delta_export, for an open delta of which nothing was read.  Does not
+** mark the delta as sent: the next emb_delta_next, which finds no more rows,
+** does.  The file can therefore be completed first (emb_file_add_texts), while
+** everything the consumer needs is kept. */
 int emb_delta_write(emb_delta *delta, const char *path,
                     const emb_delta_options *how, emb_delta_file *about);
-/* Applies such a file to this store, whose vectors must have the same
-** dimensions and types; its optimizer may be another if the file has no state,
-** and a store without one takes all files.  All of the file is checked before
-** anything is changed, and all of it is one transaction, durable at the end.
-** One that was applied before, or an older form of it, changes nothing.  A
-** delta from the beginning replaces what the store has.  After a restore from a
-** snapshot of the same source the deltas go on from there, if the consumer was
-** there before the snapshot was.  The rows get versions of this store.
-** join: takes it whatever was applied before; the caller knows that the store
-** has what the delta begins from.
-** A file with texts needs how->keys, another takes none (MISMATCH); keys that
-** were read from another file: BUSY; a key twice: CORRUPT.
-** Errors: LOCKED (a transaction of the session), BUSY (another's), NOTADB,
-** CORRUPT, MISMATCH (another schema, source or consumer), RANGE (a delta before
-** this one is missing: the text says which), READONLY, IOERR, FULL, NOMEM. */
+/* Applies a delta file to this store, whose vectors must have the same
+** dimensions and types.  The optimizer may differ if the file has no state; a
+** store without optimizer accepts all files.  The whole file is checked before
+** anything changes, and applied in one transaction, durable at the end.  A file
+** that was applied before, or an older version of it, changes nothing.  A delta
+** from the beginning replaces the store's rows.  After a restore from a
+** snapshot of the same source the deltas continue from there, if the consumer
+** existed before the snapshot.  The rows get versions of this store. join:
+** applies the file whatever was applied before; the caller guarantees that the
+** store has the state where the delta begins. A file with texts needs
+** how->keys, other files must have none (MISMATCH); BUSY: the keys were read
+** from another file; CORRUPT: a key occurs twice. Errors: LOCKED (a transaction
+** of the session), BUSY (another's), NOTADB, CORRUPT, MISMATCH (another schema,
+** source or consumer), RANGE (a delta before this one is missing: the text says
+** which), READONLY, IOERR, FULL, NOMEM. */
 int emb_delta_apply(emb_session *session, const char *path,
                     const emb_delta_options *how, emb_delta_file *about);
 
 typedef struct emb_delta_place {
-  uint8_t source[16]; /* uuid of the store that the deltas are of */
+  uint8_t source[16]; /* uuid of the deltas' source store */
   char consumer[EMB_CONSUMER_NAME_MAX + 1];
-  uint64_t number; /* of the newest that was applied; 0: it was a snapshot */
+  uint64_t number; /* of the newest applied delta; 0: a snapshot */
   uint64_t mark;   /* at which it ends; 0: nothing was applied */
 } emb_delta_place;
 int emb_delta_position(emb_session *session, emb_delta_place *place);
 
-/* Where a consumer begins, whether it is there already or not. */
+/* Where a consumer begins, whether it exists already or not. */
 enum {
   EMB_DELTA_ALL = 0, /* its next delta is the whole table */
-  EMB_DELTA_NOW = 1, /* what is written from now on */
+  EMB_DELTA_NOW = 1, /* only later writes */
 };
-/* keep_bytes: how much of the log may be kept for it; 0: what it has, a new one
-** 1 GiB. */
+/* keep_bytes: how much of the log may be kept for the consumer; 0: its present
+** value, or 1 GiB for a new consumer. */
 int emb_delta_begin(emb_session *session, const char *consumer, int where,
                     uint64_t keep_bytes);
-/* EMB_RANGE: there is none of this name. */
+/* Drops a consumer.  EMB_RANGE: it does not exist. */
 int emb_delta_drop(emb_session *session, const char *consumer);
 
 enum { EMB_CONSUMER_GOOD = 0, EMB_CONSUMER_LOST, EMB_CONSUMER_DAMAGED };
@@ -1146,87 +1145,87 @@ enum { EMB_CONSUMER_GOOD = 0, EMB_CONSUMER_LOST, EMB_CONSUMER_DAMAGED };
 typedef struct emb_consumer {
   char name[EMB_CONSUMER_NAME_MAX + 1]; /* "" if its file is damaged */
   int state;                            /* LOST: too far behind */
-  uint64_t acked; /* end of what it acknowledged; 0: nothing */
+  uint64_t acked; /* end of its last acknowledged delta; 0: none */
   uint64_t sent;  /* end of its newest complete delta; 0: none */
   uint64_t kept_bytes, keep_bytes;
 } emb_consumer;
 
-/* Fills up to max; *n: how many there are. */
+/* Fills in up to max consumers; *n: the number of all. */
 int emb_delta_consumers(emb_session *session, emb_consumer *consumers,
                         size_t max, size_t *n);
-/* Bytes of a row beside its vectors: the state of its optimizers. */
+/* Bytes of optimizer state in a row. */
 size_t emb_state_bytes(const emb_store *store);
 
-/* Writes a snapshot to a file, while others go on writing to the store; with
-** base=OLDER, another snapshot's name, only what changed between the two,
-** deletions included.  options, or NULL: "quantize=none, level=1, state=1,
-** index=1" and base.  quantize=float16, int8 or int4 is for the vectors only:
-** an element comes back within 2^-11 of itself (float16), 1/510 of the
-** difference between the largest and the smallest element of its vector (int8),
-** or 1/30 of that of its 32 elements (int4), each plus the rounding of float32.
-** level: of zstd, 0 to 19, 0 stores.  state=0 leaves the optimizers' state out.
-** index=0: the file cannot be looked into by key.
-** path: a regular file that is not there, or one of these files, which is
-** replaced as a whole and durably; until then, and after an error, it is as it
-** was.  rows and bytes (or NULL): what was written.
-** Errors: RANGE (names, options), NONFINITE (an element that float16 does not
-** hold), CANTOPEN, FULL, IOERR, CORRUPT, INTERRUPT, NOMEM. */
+/* Writes a snapshot to a file, while others keep writing to the store; with
+** base=OLDER, the name of another snapshot, only the changes between the two,
+** including deletions.  options (or NULL): "quantize=none, level=1, state=1,
+** index=1" and base.  quantize=float16, int8 or int4 applies only to vectors: a
+** decoded element is within 2^-11 of itself (float16), within 1/510 of the
+** difference between the largest and smallest element of its vector (int8), or
+** within 1/30 of that difference in its group of 32 elements (int4), each plus
+** the rounding of float32.  level: of zstd, 0 to 19; 0 does not compress.
+** state=0 omits the optimizer state.  index=0: the file has no lookup by key.
+** path: a regular file that does not exist, or an exported file, which is
+** replaced durably as a whole; until then, and after an error, it is unchanged.
+** rows and bytes (or NULL): the amounts written.  Errors: RANGE (names,
+** options), NONFINITE (an element outside float16), CANTOPEN, FULL, IOERR,
+** CORRUPT, INTERRUPT, NOMEM. */
 int emb_snapshot_export(emb_session *session, const char *name,
                         const char *path, const char *options, uint64_t *rows,
                         uint64_t *bytes);
-/* Makes the table what the file says, in one transaction that is durable when
-** the call returns: of a whole snapshot exactly its rows, of an increment what
-** it changes.  An increment must begin where the last file ended.  All of the
-** file is read and checked first; after an error the table is as it was.
-** Vectors must have the same dimensions and types.  A table without optimizer
-** takes a file with state and drops that; a table with one takes a file without
-** it, and each row's state begins anew.  rows (or NULL): of the file.
-** Errors: CANTOPEN, NOTADB, CORRUPT, MISMATCH (another table), GAP (what comes
-** before an increment), LOCKED (own transaction), and those of emb_put. */
+/* Restores the table from a file, in one transaction that is durable when the
+** call returns: from a whole snapshot to exactly its rows, from an increment by
+** applying its changes.  An increment must begin where the last file ended.
+** The whole file is read and checked first; after an error the table is
+** unchanged. Vectors must have the same dimensions and types.  A table without
+** optimizer accepts a file with state and drops the state; a table with an
+** optimizer accepts a file without state, and each row's state starts from the
+** beginning. rows (or NULL): rows of the file.  Errors: CANTOPEN, NOTADB,
+** CORRUPT, MISMATCH (another table), GAP (a file before an increment is
+** missing), LOCKED (own transaction), and those of emb_put. */
 int emb_snapshot_restore(emb_session *session, const char *path,
                          uint64_t *rows);
-/* The same of a file with texts, whose rows get these keys; the errors of
-** emb_delta_apply about them. */
+/* As emb_snapshot_restore, for a file with texts, whose rows get these keys;
+** for errors in the keys see emb_delta_apply. */
 int emb_snapshot_restore_keys(emb_session *session, const char *path,
                               const emb_file_keys *keys, uint64_t *rows);
 
 /* ---- maintenance --------------------------------------------------------- */
 
-/* Removes all rows whose time to live is over; *removed (or NULL): how many.
-** Not inside the session's own transaction (EMB_LOCKED). */
+/* Removes all rows whose time to live is over; *removed (or NULL): their
+** number. Not inside the session's own transaction (EMB_LOCKED). */
 int emb_expire(emb_session *session, uint64_t *removed);
-/* Removes rows now, if there are more than the capacity, until there are not,
-** but for those that a transaction holds; else as emb_expire. */
+/* Removes rows beyond the capacity now, except rows held by a transaction;
+** otherwise as emb_expire. */
 int emb_evict(emb_session *session, uint64_t *removed);
-/* Which keys expired or were evicted, in the order in which they were removed:
-** up to max of those after the position `since` (0: all that is known).  to:
-** keys, ops (EMB_DELTA_EXPIRE or EMB_DELTA_EVICT) and positions, which grow;
-** the last one is where the next call goes on.  *n = 0 at the end.  A key that
-** came back is in it all the same.  Made durable first.
-** What is known: all since the last checkpoint, as a rule more, and all
-** that some consumer of deltas has not acknowledged; without one a checkpoint
-** drops it when nothing beside it in the log is needed.
-** Errors: UNFIT (a temporary store keeps nothing), and those of
-** emb_expire. */
+/* Lists keys that expired or were evicted, in the order of their removal: up to
+** max keys after the position `since` (0: all known).  to: keys, ops
+** (EMB_DELTA_EXPIRE or EMB_DELTA_EVICT) and positions, which grow; pass the
+** last position to the next call.  *n = 0 at the end.  A key that has a row
+** again is listed all the same.  The removals are made durable first.  Known
+** are all removals since the last checkpoint, usually more, and all that some
+** consumer of deltas has not acknowledged; without such a consumer a checkpoint
+** drops a removal once no other part of its extent is needed.  Errors: UNFIT (a
+** temporary store keeps nothing), and those of emb_expire. */
 int emb_evicted(emb_session *session, uint64_t since, size_t max,
                 const emb_rows *to, size_t *n);
 
-/* After it returns, everything written before it was called survives power
-** loss.  Not inside the session's own transaction (EMB_LOCKED). */
+/* When it returns, everything written before the call survives power loss.  Not
+** inside the session's own transaction (EMB_LOCKED). */
 int emb_checkpoint(emb_session *session);
-/* After an open what fits into the budget is read in, in the background and
-** sequentially; of a larger table what was in memory at the last checkpoint or
-** close.  It takes memory that is free, and nothing leaves memory for it.  This
-** waits until that is done, or does it (again) if it was done or is off, and
-** works on it itself meanwhile.  What cannot be read is left to the call that
-** asks for it.  The metrics warm, warm_rows, warm_bytes, warm_ms and
-** rows_in_memory show how far it is.  INTERRUPT. */
+/* After an open a background warm-up reads the table sequentially if it fits
+** into the budget, otherwise the records that were in memory at the last
+** checkpoint or close.  It uses free memory and evicts nothing.  This call
+** works on the warm-up and waits until it is done; it repeats a finished one,
+** and runs one that is switched off.  Unreadable records are left to the call
+** that requests them.  The metrics warm, warm_rows, warm_bytes, warm_ms and
+** rows_in_memory show the progress.  INTERRUPT. */
 int emb_warm(emb_session *session);
 /* Compacts until the files hold little but live data, then checkpoints. */
 int emb_optimize(emb_session *session);
-/* Reads every page and compares index, log and counters.  report is called
-** once per problem with one line of text.  Returns EMB_OK when the check ran
-** to its end, whatever it found. */
+/* Reads every page and compares index, log and counters.  Calls report once per
+** problem with one line of text.  Returns EMB_OK if the check ran to its end,
+** whatever it found. */
 int emb_verify(emb_session *session, void (*report)(void *, const char *),
                void *arg);
 
@@ -1256,35 +1255,35 @@ typedef struct emb_backup_info {
   int64_t rows;
   uint64_t bytes;  /* of the copy's files */
   uint64_t copied; /* of them written by this call */
-  int base_used;   /* the rest is the base's */
+  int base_used;   /* the rest is shared with the base */
 } emb_backup_info;
 
-/* scratch: an existing directory, where the index file is made, without a name.
-** A store that is open read-only must have been closed by its last owner; what
-** it is then is copied.
-** Errors: LOCKED (the session has a transaction, or one is in doubt), BUSY
-** (another process owns it), CANTOPEN, FULL, NOMEM, INTERRUPT. */
+/* scratch: an existing directory for the index file, which has no name.  A
+** store that is open read-only must have been closed by its last owner; the
+** copy has that state. Errors: LOCKED (the session has a transaction, or one is
+** in doubt), BUSY (another process owns it), CANTOPEN, FULL, NOMEM,
+** INTERRUPT. */
 int emb_backup_begin(emb_session *session, const char *scratch,
                      emb_backup **backup);
 /* After an error only emb_backup_end may follow. */
 int emb_backup_freeze(emb_backup *backup);
-/* Makes the store in dir, which must not exist, in an existing directory.  All
-** files are durable when it returns, the directory above is not synced.
-** base: NULL, or the directory of an earlier copy of this store, which is left
-** as it is: what it has already is not written again, if the file system has
-** hard links.  One that is no such copy, or was written to, is not used.
-** After an error dir is gone.  Errors: CORRUPT (a page of the source), FULL,
-** IOERR, CANTOPEN, INTERRUPT, NOMEM, BUSY (a source that is read-only was
-** written to by another process meanwhile). */
+/* Creates the copy in dir, which must not exist, in an existing directory.  All
+** files are durable when it returns; the parent directory is not synced.  base:
+** NULL, or the directory of an earlier copy of this store, which is not
+** changed: data that it has already is not written again, if the file system
+** has hard links.  A base that is not such a copy, or was written to, is not
+** used.  After an error dir is removed.  Errors: CORRUPT (a page of the
+** source), FULL, IOERR, CANTOPEN, INTERRUPT, NOMEM, BUSY (another process wrote
+** to a read-only source during the backup). */
 int emb_backup_write(emb_backup *backup, const char *dir, const char *base,
                      emb_backup_info *info);
 void emb_backup_end(emb_backup *backup);
 
 /* ---- progress ------------------------------------------------------------ */
 
-/* A call that takes long and runs now. */
+/* A long call that is running. */
 typedef struct emb_progress {
-  char dir[512];        /* of its store, cut at the front if that is longer */
+  char dir[512];        /* of its store, truncated at the front if longer */
   char what[24];        /* "checkpoint", "optimize", "integrity-check",
                            "export", "restore", "delta export",
                            "delta apply", "backup", "nearest", or the
@@ -1292,17 +1291,16 @@ typedef struct emb_progress {
   char unit[16];        /* of done and total: "bytes", "rows", ... */
   uint64_t done, total; /* total is an estimate; 0: not known */
   double seconds;       /* since it began */
-  int64_t process; /* that asked for it; 0: one that cannot be seen from here */
+  int64_t process;      /* of the caller; 0: not visible from here */
 } emb_progress;
-/* In any session of this process, a client's too.  Fills up to max and returns
-** how many there are. */
+/* Lists the long calls of all sessions of this process, including clients'.
+** Fills in up to max and returns the number of all. */
 size_t emb_progress_list(emb_progress *list, size_t max);
-/* Of one store, in the process that owns it, wherever that is. */
+/* Lists the long calls of one store, in the process that owns it. */
 size_t emb_progress_of(emb_store *store, emb_progress *list, size_t max);
-/* What the session's user does himself and takes long, so that it is listed,
-** too: `what` and `unit` are kept, not copied.  The calls that it makes
-** meanwhile are a part of it.  total: 0, it is not known.  what NULL: it has
-** ended. */
+/* Lists long work of the session's user, too; `what` and `unit` are kept, not
+** copied.  Calls made during that work are part of it.  total: 0 if not known.
+** what NULL: the work has ended. */
 void emb_session_progress(emb_session *session, const char *what,
                           const char *unit, uint64_t done, uint64_t total);
 
@@ -1312,34 +1310,34 @@ typedef struct emb_stat {
   const char *text;
   int64_t value;
 } emb_stat;
-/* Fills up to max metrics and returns how many were filled; max = 0: returns
-** how many there are (none in a child after fork()).  Names and units are
-** listed in sql/manual/metrics.md. */
+/* Fills in up to max metrics and returns how many were filled in; max = 0:
+** returns the number of all (0 in a child after fork()).  sql/manual/metrics.md
+** lists names and units. */
 size_t emb_stats(emb_store *store, emb_stat *stats, size_t max);
 
-/* Who uses a store: the process that owns it, and the sessions of others that
-** it serves. */
+/* A user of a store: the process that owns it, or a session of another process
+** that the owner serves. */
 typedef struct emb_client {
-  int64_t process; /* 0: one that cannot be seen from here (a container) */
+  int64_t process; /* 0: not visible from here (another container) */
   int64_t user;    /* -1: not known */
-  uint64_t number; /* of the session, as the owner counts them; its own: 0 */
+  uint64_t number; /* of the session, assigned by the owner; the owner: 0 */
   int64_t since;   /* seconds since 1970; 0: not known */
-  uint64_t calls;  /* carried out for it; the owner's row: for all of them */
+  uint64_t calls;  /* executed for it; in the owner's row: for all clients */
   int32_t is_owner, is_readonly, in_transaction;
-  /* What it does now, "" nothing: a name of emb.h without emb_; of the owner a
-  ** call of its own that takes long, as emb_progress names it. */
+  /* Its present call, or "": a name of emb.h without emb_; for the owner a long
+  ** call of its own, as named by emb_progress. */
   char call[36];
 } emb_client;
-/* The owner first, wherever that is, then its clients.  Fills up to max and
-** returns how many there are; 0: no process owns the store.  Of an owner that
-** serves nobody (EMB_OPEN_ALONE) only the process is known. */
+/* Lists the owner first, then its clients.  Fills in up to max and returns the
+** number of all; 0: no process owns the store.  For an owner that does not
+** serve (EMB_OPEN_ALONE) only the process is known. */
 size_t emb_clients(emb_store *store, emb_client *clients, size_t max);
-/* Another process that owns the store in a directory, which need not be open:
-** as the lock shows it, without asking that process.  0: none, or it cannot be
-** seen from here. */
+/* The other process that owns the store in a directory, which need not be open.
+** Reads the lock, without asking that process.  0: none, or it is not visible
+** from here. */
 int64_t emb_owner_of(const char *dir);
-/* EMB_OK when this process owns the store and serves others; EMB_BUSY when it
-** does not own it, another code when it owns it alone: the error says why. */
+/* EMB_OK if this process owns the store and serves others; EMB_BUSY if it does
+** not own it, another code if it does not serve: the error says why. */
 int emb_is_served(emb_store *store, emb_err *err);
 
 #ifdef __cplusplus
