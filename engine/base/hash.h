@@ -21,8 +21,7 @@
 #include <xxhash.h>
 
 #define HASH_POSITION_STEP UINT64_C(0x9E3779B97F4A7C15)
-/* Inverse of HASH_POSITION_STEP modulo 2^64; checked in tests/unit/base/hash.c.
- */
+/* The inverse of the step modulo 2^64; checked in tests/unit/base/hash.c. */
 #define HASH_POSITION_BACK UINT64_C(0xF1DE83E19937733D)
 
 static inline uint64_t hash_mix(uint64_t x) {

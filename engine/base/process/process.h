@@ -108,8 +108,8 @@ enum background_kind {
 #define BACKGROUND_NEVER UINT64_MAX
 
 struct background {
-  /* NULL: not started, or ended.  Read by background_wake; relaxed, since the
-  ** process lives as long as the store. */
+  /* NULL: not started, or ended.  Read by any thread that wakes it; relaxed,
+  ** since the process lives as long as the store. */
   _Atomic(struct process *) process;
   enum background_kind kind;
   /* Does one piece of work; returns when the next is due, in microseconds of
