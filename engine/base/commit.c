@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** commit.c -- the commit that the library was built from.
+** commit.c -- the commit from which the library was built.
 **
-** The Makefile defines EMB_COMMIT where it builds in a checkout of git; in what
-** `git archive` makes, a release, git has put the commit in here.  It is the
-** only object that is compiled anew at each commit.
+** In a git checkout the Makefile defines EMB_COMMIT.  In a release made by
+** `git archive`, git has substituted the commit below.  This is the only object
+** that every commit recompiles.
 */
 #include "engine/emb.h"
 

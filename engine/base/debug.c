@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** debug.c -- see debug.h; nothing of it is in a product.
+** debug.c -- see debug.h; compiled out of release builds.
 */
 #include "debug.h"
 

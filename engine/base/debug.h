@@ -2,23 +2,24 @@
 **
 ** debug.h -- assertions, for the variants that check themselves.
 **
-** emb_assert(x)   x was proved where this stands; it costs a few instructions.
-** emb_check(x)    the same of a whole structure: x calls its validity function,
-**                 named after it (log_valid, index_valid), which asserts
-**                 inside, so that the text names the line, and returns 1.
+** emb_assert(x)   x is proved to hold here; costs a few instructions.
+** emb_check(x)    the same for a whole structure: x calls its validity
+**                 function, named after it (log_valid, index_valid), which
+**                 asserts internally, so the message names the line, and
+**                 returns 1.
 **
-** EMB_DEBUG is the level; the Makefile's CHECKS sets it, or the variant does.
+** EMB_DEBUG is the level, set by the Makefile's CHECKS or by the variant.
 **
-**   0   nothing is compiled in: release.  A host process is never aborted
+**   0   release: nothing is compiled in.  A host process is never aborted
 **   1   emb_assert: at every transition, where the state is at hand
-**   2   emb_check as well: a structure is walked where the transition itself
-**       costs as much (a growth, a checkpoint, a commit, a close), elsewhere
-**       one time in a few [debug_sample]
-**   3   each of these walks, every time
+**   2   emb_check as well: walks a structure where the transition itself costs
+**       as much (a growth, a checkpoint, a commit, a close), and elsewhere only
+**       occasionally [debug_sample]
+**   3   every one of these walks, every time
 **
-** What comes from disk, from SQL or from a caller of emb.h is checked by the
-** code itself and gives an error; no assertion depends on it.  A condition must
-** not change anything: it is not evaluated in a product.
+** The code itself checks input from disk, from SQL or from a caller of emb.h,
+** and returns an error; no assertion depends on it.  A condition must have no
+** side effects: release builds do not evaluate it.
 */
 #ifndef EMB_BASE_DEBUG_H
 #define EMB_BASE_DEBUG_H
@@ -27,17 +28,17 @@
 #define EMB_DEBUG 0
 #endif
 
-/* Named, so that a variable that only an assertion reads counts as used. */
+/* Mentions x, so that a variable read only by an assertion counts as used. */
 #define EMB_UNEVALUATED(x) ((void)sizeof((x) ? 1 : 0))
 
 #if EMB_DEBUG > 0
-/* Prints where and what to stderr, and aborts.  With EMB_ASSERT=report in the
-** environment it prints the first one only and goes on, so that it is seen
-** whether a test notices, too (tests/defects.sh). */
+/* Prints the place and the condition to stderr, and aborts.  With
+** EMB_ASSERT=report in the environment it prints only the first failure and
+** continues, to show whether a test notices too (tests/defects.sh). */
 void debug_failed(const char *what, const char *file, int line,
                   const char *function);
-/* 1 in one of n calls, at random but repeatable in each thread; always from
-** level 3 on. */
+/* Returns 1 in one of n calls, at random but repeatably in each thread; always
+** 1 from level 3 on. */
 int debug_sample(unsigned n);
 #define emb_assert(x)                                                          \
   ((x) ? (void)0 : debug_failed(#x, __FILE__, __LINE__, __func__))

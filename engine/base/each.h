@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** each.h -- a macro for each of some arguments.
+** each.h -- applies a macro to each of its arguments.
 **
-** EACH(m, with, (a, ..), (b, ..)) is m(with, a, ..) m(with, b, ..): what stands
-** in parentheses is one argument of EACH and several of m.  16 at most.
+** EACH(m, with, (a, ..), (b, ..)) is m(with, a, ..) m(with, b, ..): each
+** parenthesized list is one argument of EACH and several of m.  16 at most.
 */
 #ifndef EMB_BASE_EACH_H
 #define EMB_BASE_EACH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** err.c -- how an error is made (see err.h).
+** err.c -- creates an error (see err.h).
 **
 ** FAILURE   Never fails: a text that is too long is cut at its end.
 ** THREADS   Any; an emb_err belongs to its caller.
@@ -41,11 +41,11 @@ static int map_os(int fallback, int os_error) {
   }
 }
 
-/* Appends ": reason", shortening the text before it where there is no room:
-** the end of a very long path can be spared, the reason cannot. */
+/* Appends ": reason", cutting the preceding text if there is no room: the end
+** of a very long path is expendable, the reason is not. */
 static void append_reason(emb_err *err, int os_error) {
   char buffer[128];
-  const char *reason = os_error == ENOTBLK /* of env->open */
+  const char *reason = os_error == ENOTBLK /* from env->open */
                            ? "Not a regular file"
                            : strerror_r(os_error, buffer, sizeof buffer);
   size_t need = strlen(reason) + 2;

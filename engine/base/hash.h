@@ -5,10 +5,10 @@
 ** hash_key spreads int64 keys over partitions and buckets; it is a bijection,
 ** so two keys never collide in all 64 bits.  hash_sum is the checksum of
 ** everything on disk: XXH3-64 of the bytes, plus a salt that names the store
-** and a multiple of the position.  A page of another store, of another file
-** slot or of an older use of the same file slot therefore fails, and, since the
-** multiplier is odd, the position that a page was written for can be computed
-** back from its checksum (hash_position): recovery finds extents that way.
+** and a multiple of the position.  A page from another store, another file slot
+** or an earlier use of the same file slot therefore fails the check.  Since the
+** multiplier is odd, the position for which a page was written can be computed
+** from its checksum (hash_position); recovery finds extents this way.
 */
 #ifndef EMB_BASE_HASH_H
 #define EMB_BASE_HASH_H
@@ -21,8 +21,7 @@
 #include <xxhash.h>
 
 #define HASH_POSITION_STEP UINT64_C(0x9E3779B97F4A7C15)
-/* Inverse of HASH_POSITION_STEP modulo 2^64; checked in tests/unit/base/hash.c.
- */
+/* The inverse of the step modulo 2^64; checked in tests/unit/base/hash.c. */
 #define HASH_POSITION_BACK UINT64_C(0xF1DE83E19937733D)
 
 static inline uint64_t hash_mix(uint64_t x) {
@@ -38,7 +37,7 @@ static inline uint64_t hash_key(int64_t key) {
   return hash_mix((uint64_t)key + UINT64_C(0x9E3779B97F4A7C15));
 }
 
-/* Salt of a store from its 16-byte uuid. */
+/* The salt of the store with this uuid. */
 static inline uint64_t hash_salt(const uint8_t uuid[16]) {
   return XXH3_64bits(uuid, 16);
 }

@@ -13,8 +13,8 @@ static int near_lower(char c) {
 
 static size_t near_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Letter by letter of a, the distances from what came so far to all beginnings
-** of b: in `row`, after the two rows before it. */
+/* Row i holds the distances from the first i letters of a to every prefix of b.
+** It needs only the two rows before it. */
 static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
   size_t rows[3][NEAR_MAX + 1];
   for (size_t j = 0; j <= m; j++) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** near.h -- what a name that is not known could have been.
+** near.h -- suggests a known name for an unknown one.
 **
-** ROLE      For the texts of errors.  A caller offers the names that there are
-**           and appends what near_text makes of them:
+** ROLE      For error texts.  The caller offers the known names and appends
+**           the result of near_text:
 **               struct near near;
 **               near_start(&near, text, length);
 **               while (...) near_offer(&near, name);
 **               ... "unknown optimizer: %.*s%s", length, text, near_text(&near)
 **           unknown optimizer: adma; expected sgd, adam or ftrl; did you mean
 **           adam?
-** NEAR      Fewest letters to add, leave out, change, or swap with the next one
-**           (the optimal string alignment distance), whatever their case.  No
-**           more than one or a third of the longer name's, so that what has
-**           little in common is not proposed.  Of two the first one.
-** FAILURE   None; no memory.  A list that is too long ends early.  A name of
-**           more than NEAR_MAX letters is not near to anything.
+** NEAR      The fewest letters to insert, delete, change, or swap with the next
+**           one (optimal string alignment distance), ignoring case.  At most
+**           one letter, or a third of the longer name, so that dissimilar names
+**           are not suggested.  The first of several equally near names wins.
+** FAILURE   None; allocates nothing.  A list that is too long is truncated.  A
+**           name of more than NEAR_MAX letters is not near to anything.
 ** THREADS   No state.
 */
 #ifndef EMB_BASE_NEAR_H
@@ -30,17 +30,17 @@ struct near {
   size_t length;
   const char *best; /* the nearest so far, or NULL */
   size_t distance;
-  const char *last; /* is not in the list yet: "or" may come before it */
+  const char *last; /* not in the list yet: "or" may precede it */
   size_t used;
   char list[NEAR_TEXT];
 };
 
 void near_start(struct near *near, const char *text, size_t length);
-/* name must stay until near_text. */
+/* name must stay valid until near_text. */
 void near_offer(struct near *near, const char *name);
 const char *near_text(struct near *near);
 
-/* Whether they are the same, whatever the case of their ASCII letters. */
+/* Are they equal, ignoring the case of ASCII letters? */
 int near_same(const char *name, const char *text, size_t length);
 
 #endif

@@ -2,9 +2,9 @@
 **
 ** param.c -- choices with parameters, as text; see param.h.
 **
-** NUMBERS   text.h reads them.  snprintf converts exactly, but with the decimal
-**           point of the host's locale, so only the digits and the exponent of
-**           its text are used.
+** NUMBERS   text.h parses them.  snprintf converts exactly, but with the
+**           decimal point of the host's locale, so only the digits and the
+**           exponent of its output are used.
 */
 #include "param.h"
 #include "debug.h"
@@ -27,11 +27,11 @@ static int shown_length(const char *at) {
 
 /* ---- printing numbers ---------------------------------------------------- */
 
-/* digits * 10^(exponent - n + 1), written as 0.05, 12, 1.5e-10.  The room is
-** enough for 17 digits and what stands between them. */
+/* Writes digits * 10^(exponent - n + 1) as 0.05, 12, 1.5e-10.  `to` has room
+** for 17 digits and the characters around them. */
 static void write_number(const char *digits, int n, int exponent, char *to) {
   int plain = exponent >= -4 && exponent <= 8;
-  int point = plain ? exponent + 1 : 1; /* where it stands in the digits */
+  int point = plain ? exponent + 1 : 1; /* its position in the digits */
   for (int i = point < 1 ? point - 1 : 0; i < n || i < point; i++) {
     if (i == point) {
       *to++ = '.';
@@ -63,15 +63,15 @@ static void print_number(double x, char to[PRINT_MAX]) {
     write_number(digits, n, exponent, to);
     (void)text_double(to, &back);
     if (back == fabs(x) || precision == 16) {
-      return; /* 17 digits name every double */
+      return; /* 17 digits identify every double */
     }
   }
 }
 
 /* ---- parsing ------------------------------------------------------------- */
 
-/* Parameter number i of a kind: its own, then the common ones; NULL after the
-** last. */
+/* Returns parameter i of a kind: first its own, then the common ones; NULL
+** after the last. */
 static const struct param *param_at(const struct param_list *list,
                                     const struct param_kind *kind, int i) {
   const struct param *own = kind->param;
@@ -114,7 +114,7 @@ static int unknown_parameter(const struct param_list *list,
                  n < SHOWN_MAX ? (int)n : SHOWN_MAX, name, near_text(&near));
 }
 
-/* Reads `name = number` at *at and moves on. */
+/* Parses `name = number` at *at and advances *at past it. */
 static int parse_one(const struct param_list *list,
                      const struct param_kind *kind, const char **at, void *to,
                      uint32_t *seen, emb_err *err) {
@@ -158,7 +158,7 @@ static int parse_one(const struct param_list *list,
   return EMB_OK;
 }
 
-/* What follows the name. */
+/* Parses the text after the name. */
 static int parse_rest(const struct param_list *list,
                       const struct param_kind *kind, const char *at, void *to,
                       emb_err *err) {

@@ -2,16 +2,16 @@
 **
 ** param.h -- choices with parameters, as text: adagrad(lr=0.05, eps=1e-10).
 **
-** TEXT      name, then in parentheses, which may be left out when empty,
-**           parameter=number separated by commas; spaces anywhere between, and
-**           letters of either case.  A
-**           number is -digits.digits e-digits of which sign, fraction and
-**           exponent may be absent: never inf, nan, hex, or a decimal comma.
+** TEXT      A name, then parameter=number pairs separated by commas, in
+**           parentheses that may be omitted when empty.  Spaces may appear
+**           anywhere between, and case is ignored.  A number is -digits.digits
+**           e-digits, where sign, fraction and exponent are optional: never
+**           inf, nan, hex, or a decimal comma.
 ** EXACT     A number is the nearest double to its text, in any locale, and is
-**           printed with the fewest digits that read back as the same.
-** FAILURE   A text that is not understood is EMB_RANGE, and the error names
-**           what in it, and for a name those that there are.  Nothing is
-**           allocated.
+**           printed with the fewest digits that read back as the same double.
+** FAILURE   A text that cannot be parsed is EMB_RANGE.  The error names the
+**           offending part and, for an unknown name, lists the known names.
+**           Nothing is allocated.
 ** THREADS   No state.
 */
 #ifndef EMB_BASE_PARAM_H
@@ -25,12 +25,12 @@
 struct param {
   const char *name; /* NULL ends a list */
   size_t at;
-  double value;     /* if the text does not give one */
-  double low, high; /* legal values, both included */
+  double value;     /* default */
+  double low, high; /* legal range, inclusive */
   int whole;        /* whole numbers only */
 };
 
-/* A name and what it takes beside the common parameters of its list. */
+/* A name, and its parameters besides the common ones of its list. */
 struct param_kind {
   const char *name;          /* NULL ends a list */
   const struct param *param; /* at most PARAM_MAX with the common ones */
@@ -44,14 +44,14 @@ struct param_list {
 
 enum { PARAM_MAX = 16 };
 
-/* Finds the kind, its index in list->kinds, and sets each of its parameters
-** and of the common ones in *to. */
+/* Parses a text: sets *kind to its index in list->kinds, and sets all of that
+** kind's parameters and the common ones in *to. */
 int param_parse(const struct param_list *list, const char *text, void *to,
                 uint32_t *kind, emb_err *err);
 
-/* Writes the text with all parameters, each with its value, and a terminating
-** zero.  Returns the length without it; 0, and nothing useful in out, when
-** size is not enough. */
+/* Writes the text with all parameters and their values, zero-terminated.
+** Returns its length without the zero; or 0, with undefined contents of out, if
+** size is too small. */
 size_t param_print(const struct param_list *list, uint32_t kind,
                    const void *from, char *out, size_t size);
 

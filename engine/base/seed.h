@@ -2,10 +2,10 @@
 **
 ** seed.h -- points at which the tests of the tests plant a defect.
 **
-** EMB_SEED(name) is 0 in every product and leaves nothing behind.  In the
-** variant `defect` it is 1 when the environment has the number of the seed as
-** EMB_DEFECT.  tests/defects.txt says what each of them breaks and which suite
-** must notice; tests/defects.sh takes the number from this list, a name a line.
+** EMB_SEED(name) is 0 in every release build and generates no code.  In the
+** variant `defect` it is 1 when the environment variable EMB_DEFECT holds the
+** seed's number.  tests/defects.txt says what each seed breaks and which suite
+** must notice; tests/defects.sh numbers the seeds by this list, one per line.
 */
 #ifndef EMB_BASE_SEED_H
 #define EMB_BASE_SEED_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** spin.h -- waiting for a few instructions of another thread.
+** spin.h -- waits for another thread to finish a few instructions.
 **
-** Only for sections that never sleep, allocate from the operating system or
-** take another lock inside.  The holder may still be preempted, so a waiter
-** gives up its time slice after a while.
+** Only for critical sections that never sleep, allocate from the operating
+** system or take another lock.  The holder may still be preempted, so a waiter
+** yields its time slice after a while.
 */
 #ifndef EMB_BASE_SPIN_H
 #define EMB_BASE_SPIN_H
@@ -23,7 +23,7 @@ static inline void spin_pause(unsigned *spins) {
   }
 }
 
-/* 0 free, 1 held.  Written by the threads that lock; acquire and release
+/* 0 free, 1 held.  Written by the locking threads, with acquire and release
 ** order. */
 typedef _Atomic uint32_t spin_lock;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** text.c -- the pieces of which texts like `name = 12` are made; see text.h.
+** text.c -- parses the parts of texts like `name = 12`; see text.h.
 **
-** DOUBLES   strtod converts exactly, but with the decimal point of the host's
-**           locale.  So it is given an integer with an exponent, which needs no
-**           point: 5e-2 for 0.05.
+** DOUBLES   strtod converts exactly, but expects the decimal point of the
+**           host's locale.  It is therefore passed an integer with an exponent,
+**           which needs no point: 5e-2 for 0.05.
 */
 #include "text.h"
 
@@ -77,7 +77,7 @@ int text_whole(const char *text, uint64_t least, uint64_t most,
   return text_digits(&text, most, number) && *text == 0 && *number >= least;
 }
 
-/* Copies digits; returns how many.  Those that do not fit are counted too. */
+/* Copies digits; returns their number, including those that did not fit. */
 static size_t copy_digits(const char *from, char *to, size_t room) {
   size_t n = 0;
   for (; text_is_digit(from[n]); n++) {
@@ -88,14 +88,14 @@ static size_t copy_digits(const char *from, char *to, size_t room) {
   return n;
 }
 
-/* "e-5"; 0: no digits. */
+/* Parses "e-5" and returns its length; 0: no digits. */
 static size_t scan_exponent(const char *text, long *exponent) {
   const char *at = text + 1 + (text[1] == '-' || text[1] == '+');
   if (!text_is_digit(*at)) {
     return 0;
   }
   for (; text_is_digit(*at); at++) {
-    if (*exponent < EXPONENT_MAX) { /* beyond it all are 0 or infinite */
+    if (*exponent < EXPONENT_MAX) { /* beyond: always 0 or infinite */
       *exponent = *exponent * 10 + (*at - '0');
     }
   }

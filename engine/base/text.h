@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** text.h -- the pieces of which texts like `name = 12` are made.
+** text.h -- parses the parts of texts like `name = 12`.
 **
-** ROLE      Every text that names options, parameters, rules or times is read
-**           with these, in the engine and in ext/: what a space, a name and a
-**           number are is said once.
-** POSITION  A function with `at` moves *at behind what it has read, and leaves
-**           it where it was when that is not there.
+** ROLE      The engine and ext/ parse every text of options, parameters, rules
+**           or times with these functions, so that spaces, names and numbers
+**           are defined once.
+** POSITION  A function with `const char **at` advances *at past the text that
+**           it has read, and leaves *at unchanged if the text is not there.
 ** LOCALE    None: letters, digits and spaces are those of ASCII.
-** FAILURE   0 is "not there"; the caller knows what it expected.  No memory.
+** FAILURE   0 means "not there"; the caller knows what it expected.  Allocates
+**           nothing.
 ** THREADS   No state.
 */
 #ifndef EMB_BASE_TEXT_H
@@ -27,24 +28,24 @@ static inline int text_is_name(char c) {
          c == '_';
 }
 
-/* Behind the spaces. */
+/* Returns the first character after the spaces. */
 const char *text_space(const char *at);
-/* Length of the name that begins here; 0: none does. */
+/* Length of the name that begins here; 0: none. */
 size_t text__name(const char *at);
-/* Length without the spaces at the end. */
+/* Length without trailing spaces. */
 size_t text_trimmed(const char *at, size_t length);
-/* Moves over a text that must be exactly there. */
+/* Skips `word`, which must match exactly. */
 int text_word(const char **at, const char *word);
-/* Moves over the `=` between a name and its value, and the spaces around it. */
+/* Skips the `=` between a name and its value, and the spaces around it. */
 int text__equals(const char **at);
-/* Decimal digits that are at most `most`. */
+/* Parses a decimal number of at most `most`. */
 int text_digits(const char **at, uint64_t most, uint64_t *number);
-/* The same, and nothing behind them. */
+/* Parses a whole text as a decimal number from `least` to `most`. */
 int text_whole(const char *text, uint64_t least, uint64_t most,
                uint64_t *number);
-/* -digits.digits e-digits, of which sign, fraction and exponent may be absent:
-** the nearest double.  Returns the length; 0: there is none, or it has more
-** than 64 digits. */
+/* Parses -digits.digits e-digits, where sign, fraction and exponent are
+** optional, to the nearest double.  Returns the length; 0: there is no number,
+** or it has more than 64 digits. */
 size_t text_double(const char *text, double *value);
 
 #endif

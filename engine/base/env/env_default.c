@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_default.c -- which environment what is opened from now on has.
+** env_default.c -- the environment of objects opened from now on.
 */
 #include "env.h"
 

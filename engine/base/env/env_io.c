@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_io.c -- the steps of one transfer, which the plain calls and both kinds
-** of queue have in common; drawn in env_queue.h.
+** env_io.c -- the steps of one transfer, shared by the plain calls and both
+** kinds of queue; drawn in env_queue.h.
 **
 ** INVARIANT Direct access is a property that the kernel keeps per open file,
 **           not a second descriptor: it is switched on after the open and
 **           off again at the first refusal, both by fcntl.  The descriptor
 **           stays the same, so requests in flight and other threads don't
-**           notice, and which alignment a caller must keep does not depend
-**           on the file system that it happens to run on.
-** FAILURE   errno, made here; what the caller may not see (EINTR, EAGAIN,
-**           ECANCELED, short transfers, EINVAL from O_DIRECT) ends here.
+**           notice, and the alignment required of a caller does not depend
+**           on the file system.
+** FAILURE   errno.  EINTR, EAGAIN, ECANCELED, short transfers and EINVAL from
+**           O_DIRECT are handled here; callers never see them.
 ** THREADS   Any.
 */
 #include "engine/base/debug.h"
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes the file buffered.  Idempotent, so threads may race for it. */
+/* Makes the file buffered.  Idempotent, so threads may race. */
 static void drop_direct(const struct env_file *file) {
   int flags = fcntl(file->fd, F_GETFL);
   if (flags >= 0)
@@ -37,8 +37,8 @@ static int io_finish(struct env_io *io, int result) {
 int env__io_begin(struct env_io *io) {
   io->result = 0;
   io->done_bytes = 0;
-  /* The ring takes offset -1 as "the file's position": it must not get
-  ** there. */
+  /* io_uring reads offset -1 as "the file's position", so no offset may reach
+  ** it. */
   if (io->offset > (uint64_t)INT64_MAX - io->bytes)
     return io_finish(io, EINVAL);
   uint64_t all = io->offset | io->bytes | (uint64_t)(uintptr_t)io->buffer;
@@ -54,8 +54,8 @@ static int env_io_failed(struct env_io *io, int error) {
   case ECANCELED: /* the thread that started it in a ring has ended */
     return 0;
   case EINVAL:
-    /* The file system took O_DIRECT but not this transfer.  Only the second
-    ** EINVAL of a request is the caller's; until delivery, result holds the
+    /* The file system accepted O_DIRECT but not this transfer.  Only the second
+    ** EINVAL of a request goes to the caller; until delivery, result holds the
     ** first. */
     if (!io->file->aligned || io->result == EINVAL)
       return io_finish(io, EINVAL);
@@ -88,8 +88,8 @@ int env__io_advance(struct env_io *io, int64_t outcome) {
   if (outcome == 0)
     return io->is_write ? io_finish(io, EIO) : fill_with_zeros(io);
   if (io->file->aligned && io->done_bytes % ENV__BLOCK_BYTES != 0) {
-    /* A direct transfer cannot go on from here.  Nearly always it need not:
-    ** the file ends inside a block. */
+    /* A direct transfer cannot continue from here.  It rarely has to: usually
+    ** the file ends inside this block. */
     if (!io->is_write && at_end_of_file(io))
       return fill_with_zeros(io);
     drop_direct(io->file);

@@ -2,14 +2,15 @@
 **
 ** env_life.c -- when the process of a peer ends.
 **
-** A descriptor of the process (pidfd) can be read when that has ended.  All
-** peers of a process share one: with hundreds of tables there are hundreds of
-** peers.  While the process lives its number is no other's, so the number tells
-** which process a peer is of; one that cannot be seen from here (a container)
-** has none, and each of its peers a descriptor of its own.
+** A descriptor of the process (pidfd) becomes readable when the process ends.
+** All peers of a process share one, since hundreds of tables have hundreds of
+** peers.  While a process lives, no other has its number, so the number
+** identifies the process of a peer.  A process that is not visible from here
+** (in a container) has no number, and each of its peers has its own descriptor.
 **
 ** LOCK      lives_lock: the list, and which peers are in a watch.
-** FORK      A child begins with an empty list: its parent's peers are not its.
+** FORK      A child starts with an empty list; its parent's peers are not its
+**           own.
 ** FAILURE   errno.
 ** THREADS   Any.
 */
@@ -47,8 +48,8 @@ static int has_ended(int fd) {
   return env__poll(&ended, 1, 0) == 0;
 }
 
-/* By the socket, so of a process of another container, too, which has no number
-** here (Linux 6.5); ESRCH: it has ended. */
+/* Finds the process by the socket (Linux 6.5), which also works for another
+** container, whose processes have no number here; ESRCH: it has ended. */
 static int life_by_socket(struct env_peer *peer, int *fd) {
   int got = -1;
   socklen_t bytes = sizeof got;
@@ -62,8 +63,8 @@ static int life_by_socket(struct env_peer *peer, int *fd) {
   return rc;
 }
 
-/* The same, or else by its number.  *fd is -1: a kernel or a container that has
-** no such thing. */
+/* As above, or else by its number.  *fd is -1 if the kernel or the container
+** does not support pidfds. */
 static int open_life(struct env_peer *peer, int *fd) {
   if (life_by_socket(peer, fd) == 0)
     return 0;
@@ -83,7 +84,7 @@ static struct env__life *life_of(int64_t process) {
   return life;
 }
 
-/* Takes the descriptor.  Under the lock. */
+/* Takes ownership of the descriptor.  Under the lock. */
 static int life_add(struct env_peer *peer, int64_t process, int fd) {
   struct env__life *life = env__allocate(NULL, sizeof *life);
   if (life == NULL) {

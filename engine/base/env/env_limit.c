@@ -2,12 +2,12 @@
 **
 ** env_limit.c -- how much memory this process can have.
 **
-** The least of what the machine has, what a control group allows (the process's
-** own and all above it, in both versions of the interface), and RLIMIT_AS.
-** A container shows its own group at the root of what it mounts, whatever
-** /proc/self/cgroup calls it, so that place is looked at, too.
+** The minimum of the machine's memory, the limits of control groups (the
+** process's own and all above it, in both versions of the interface), and
+** RLIMIT_AS.  A container shows its own group at the root of its mount,
+** whatever /proc/self/cgroup calls it, so that root is read, too.
 **
-** FAILURE   What cannot be read is no limit.
+** FAILURE   A limit that cannot be read is no limit.
 ** THREADS   Any.
 */
 #include "env_os.h"
@@ -31,7 +31,7 @@ static void env_limit_lower(struct limit *limit, uint64_t bytes,
     *limit = (struct limit){bytes, whose};
 }
 
-/* A file with one number in it; "max" is none. */
+/* Reads a file with one number in it; "max" is no limit. */
 static void read_limit(struct limit *limit, const char *path) {
   FILE *f = fopen(path, "re");
   char text[32];
@@ -43,7 +43,7 @@ static void read_limit(struct limit *limit, const char *path) {
   (void)fclose(f);
 }
 
-/* The group at `path` below `mount`, and those above it. */
+/* Reads the group at `path` below `mount`, and the groups above it. */
 static void read_groups(struct limit *limit, const char *mount, char *path,
                         const char *name) {
   char file[CGROUP_PATH_BYTES];

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT
 **
 ** env_lock.c -- lock files and byte locks: which process may write a store, and
-** which checkpoint another one reads.
+** which checkpoint another process reads.
 **
 ** Both are locks of the open file (open file description locks, Linux 3.15),
-** not of the process.  A record lock of POSIX would be dropped as soon as
-** anything in the process closed the file, a backup tool or a hash, and a
-** second copy of this library in the process would be granted it as well.
+** not of the process.  A POSIX record lock would be dropped as soon as anything
+** in the process, such as a backup tool or a hash, closed the file, and would
+** also be granted to a second copy of this library in the process.
 **
-** LOCK FILE  The first LOCK_BYTES bytes, as one lock, whose length says how it
-**            is held, so that one look tells:
+** LOCK FILE  The first LOCK_BYTES bytes, as one lock.  Its length says how it
+**            is held, so that a single query suffices:
 **
 **              bytes 0 to the last   UNSETTLED; taken so in one step
 **              bytes 0 and 1         SERVES
 **              byte 0                ALONE
 **
-**            A lock to the end of the file, whatever that is, is an earlier
-**            version's, and counts as SERVES: its socket will say that it
-**            speaks another language.
-**            What the file contains is the holder's number (LOCK_TEXT), since
-**            the system does not tell whose lock of an open file it is.  It
-**            means something only while the lock is held, and to processes
-**            that see the same numbers: with it is the number of the space of
-**            process numbers.
-** FORK       A child inherits the descriptors, and with them the locks: they
-**            would be held until it ended, too.  So all descriptors that carry
-**            locks are on a list, and a handler closes them in the child.  It
-**            must not unlock: that would unlock the parent's.  A child that is
-**            made without the handlers (vfork, posix_spawn) runs another
-**            program at once, and the descriptors are closed by that.
+**            A lock to the end of the file, wherever that is, belongs to an
+**            earlier version, and counts as SERVES: its socket will report that
+**            it speaks another protocol.
+**            The file contains the holder's process number (LOCK_TEXT), since
+**            the system does not report the holder of an open file's lock.  The
+**            number is valid only while the lock is held, and only in the same
+**            PID namespace, whose number is stored with it.
+** FORK       A child inherits the descriptors, and with them the locks, which
+**            would be held until the child ended, too.  So all descriptors that
+**            carry locks are on a list, and a handler closes them in the child.
+**            It must not unlock them: that would drop the parent's locks.  A
+**            child created without the handlers (vfork, posix_spawn) executes
+**            another program at once, which closes the descriptors.
 ** INVARIANT  A descriptor is on the list before it has a lock, and leaves it
 **            before it is closed; owned_mutex is held over both, and over a
 **            fork.
@@ -73,7 +72,7 @@ static void lock_after_fork_in_child(void) {
     owned_list = owned->next;
     owned->at = NULL;
     (void)close(*owned->fd);
-    *owned->fd = -1; /* whatever uses it here must not meet another's file */
+    *owned->fd = -1; /* using it here must not hit another file */
   }
   pthread_mutex_unlock(&owned_mutex);
 }
@@ -92,7 +91,7 @@ static void own_descriptor(struct env__owned *owned, int *fd) {
   owned_list = owned;
 }
 
-/* The same. */
+/* Under owned_mutex. */
 static void owned_close(struct env__owned *owned) {
   if (owned->at) {
     *owned->at = owned->next;
@@ -117,15 +116,15 @@ static int set_lock(int fd, short type, off_t start, off_t bytes) {
       .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = bytes};
   while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno == EACCES)
-      return EAGAIN; /* POSIX leaves a system the choice of the two */
+      return EAGAIN; /* POSIX allows either */
     if (errno != EINTR)
       return errno;
   }
   return 0;
 }
 
-/* 1 when path no longer names the file that is locked: the owner before has
-** deleted it (emb_destroy) between the open and the lock. */
+/* 1 if path no longer names the locked file: the previous owner has deleted it
+** (emb_destroy) between the open and the lock. */
 static int is_deleted(int fd, const char *path) {
   struct stat held, named;
   if (stat(path, &named) != 0)
@@ -134,7 +133,7 @@ static int is_deleted(int fd, const char *path) {
          (held.st_dev != named.st_dev || held.st_ino != named.st_ino);
 }
 
-/* The space of process numbers that this process is in; 0: not known. */
+/* The PID namespace of this process; 0: unknown. */
 static unsigned long long number_space(void) {
   struct stat st;
   return stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long long)st.st_ino
@@ -144,7 +143,7 @@ static unsigned long long number_space(void) {
 #define LOCK_TEXT "%lld %llu\n"
 #define LOCK_TEXT_BYTES 48
 
-/* Without room for it no number is better than another's. */
+/* If there is no room for the number, none is better than a wrong one. */
 static void write_holder(int fd) {
   char text[LOCK_TEXT_BYTES] = "";
   int n = snprintf(text, sizeof text, LOCK_TEXT, (long long)getpid(),
@@ -194,8 +193,8 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
   return 0;
 }
 
-/* A child may have the descriptor still, that was made without the handlers: so
-** it is unlocked, not only closed. */
+/* Unlocks before closing: a child created without the handlers may still have
+** the descriptor. */
 void env__unlock(struct env *env, struct env_lock *lock) {
   env__lock_disown(&lock->owned);
   (void)set_lock(lock->fd, F_UNLCK, 0, LOCK_BYTES);
@@ -234,9 +233,9 @@ int env__lock_look(struct env *env, const char *path,
   return rc;
 }
 
-/* ---- byte locks ---------------------------------------------------------
-**
-** They stand beyond any content. */
+/* ---- byte locks ---------------------------------------------------------- */
+
+/* They are beyond any content. */
 
 #define BYTE_LOCK_FIRST ((off_t)1 << 62)
 #define BYTE_LOCK_COUNT (UINT64_C(1) << 61)
@@ -264,7 +263,7 @@ int env__byte_lock_lowest(struct env *env, struct env_file *file,
   (void)env;
   emb_assert(below <= BYTE_LOCK_COUNT);
   *at = UINT64_MAX;
-  while (below > 0) { /* it may name any of them: look below that one */
+  while (below > 0) { /* it may report any lock: look below it */
     struct flock lock = {.l_type = F_WRLCK,
                          .l_whence = SEEK_SET,
                          .l_start = BYTE_LOCK_FIRST,

@@ -12,10 +12,10 @@
 struct env__owned {
   int *fd; /* -1 in a child */
   struct env__owned *next;
-  struct env__owned **at; /* NULL: it is not on the list */
+  struct env__owned **at; /* NULL: not on the list */
 };
 
-/* The descriptor is about to be closed; nothing if it carries no locks. */
+/* Call before closing the descriptor; does nothing if it carries no locks. */
 void env__lock_disown(struct env__owned *owned);
 
 int env__lock(struct env *, const char *path, struct env_lock **);

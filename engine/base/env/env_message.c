@@ -5,14 +5,14 @@
 ** A message is one packet: a head of 8 bytes, and the caller's bytes.  The
 ** gifts' descriptors go with it (SCM_RIGHTS), in the order of the head's kinds.
 **
-** The other process may be anyone's, and send what it likes.  So a packet that
-** does not have exactly the descriptors that its head names, or has one of the
-** wrong kind, is refused as a whole.
+** The other process may belong to anyone, and may send anything.  So a packet
+** is refused as a whole unless it has exactly the descriptors that its head
+** names, each of the right kind.
 **
-** INVARIANT A descriptor that arrived is closed before env__peer_receive
-**           returns, whatever that returns: of memory the mapping stays, of a
-**           file its identity.
-** FAILURE   errno; EPROTO for what no env__peer_send has sent.
+** INVARIANT A received descriptor is closed before env__peer_receive returns,
+**           whatever it returns: only the mapping of memory, or the identity
+**           of a file, is kept.
+** FAILURE   errno; EPROTO for a packet not sent by env__peer_send.
 ** THREADS   Any.
 */
 #include "env_os.h"
@@ -30,7 +30,7 @@
 
 #define HEAD_MAGIC UINT32_C(0x31626d65) /* "emb1" */
 
-/* Of one machine: the order of its bytes is the machine's. */
+/* Stays on one machine, so its byte order is the machine's. */
 struct message_head {
   uint32_t magic;
   uint8_t kinds[ENV_GIFTS_MAX]; /* enum env_gift */
@@ -45,12 +45,12 @@ union message_control {
 
 /* ---- sending ------------------------------------------------------------- */
 
-/* -1: it cannot be given. */
+/* The descriptor to send; -1: the gift cannot be sent. */
 static int gift_fd(const struct env_gift_in *gift) {
   int fd = gift->shared.base != NULL ? gift->shared.fd : -1;
   switch (gift->kind) {
   case ENV_GIFT_SHARED:
-    /* Nobody who has it can seal it against the others. */
+    /* Then no receiver can seal it against the others. */
     if (fd >= 0)
       (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     return fd;
@@ -69,7 +69,7 @@ static int send_error(int error) {
   case ECONNREFUSED:
   case ENOTCONN:
     return EPIPE;
-  case ETOOMANYREFS: /* too many descriptors are sent and not received */
+  case ETOOMANYREFS: /* too many descriptors in flight */
     return EAGAIN;
   default:
     return error;
@@ -114,7 +114,7 @@ int env__peer_send(struct env *env, struct env_peer *peer,
 struct arrived {
   int fds[ENV_GIFTS_MAX];
   size_t n;
-  int is_surplus; /* there were more, which are closed */
+  int is_surplus; /* there were more; they are closed */
 };
 
 static void arrived_take(struct arrived *arrived, struct msghdr *packet) {
@@ -141,7 +141,7 @@ static void arrived_close(struct arrived *arrived) {
     (void)close(arrived->fds[i]);
 }
 
-/* How many gifts the head names; -1 when it is none of ours. */
+/* Counts the gifts that the head names; -1: not one of our heads. */
 static int head_gifts(const struct message_head *head) {
   int n = 0;
   if (head->magic != HEAD_MAGIC || head->zero[0] != 0 || head->zero[1] != 0)
@@ -157,7 +157,8 @@ static int head_gifts(const struct message_head *head) {
   return n;
 }
 
-/* What is known of it without asking a server, which might not answer. */
+/* Takes only attributes known without asking a server, which might not
+** answer. */
 static int file_gift_take(int fd, struct env_gift_in *gift) {
   struct statx st;
   int flags = fcntl(fd, F_GETFL);
@@ -195,20 +196,20 @@ static int gifts_take(struct env *env, const struct message_head *head,
   return rc;
 }
 
-/* `flags` and `bytes` are what recvmsg() gave. */
+/* `flags` and `bytes` are recvmsg()'s results. */
 static int check_packet(const struct message_head *head, size_t bytes,
                         int flags, const struct arrived *arrived) {
   int gifts = bytes < sizeof *head ? -1 : head_gifts(head);
   if (gifts < 0 || arrived->is_surplus)
     return EPROTO;
-  if (flags & MSG_CTRUNC) /* more were sent than named, or no place was left */
+  if (flags & MSG_CTRUNC) /* more sent than named, or no descriptor free */
     return arrived->n < (size_t)gifts ? EMFILE : EPROTO;
   if (arrived->n != (size_t)gifts)
     return EPROTO;
   return flags & MSG_TRUNC ? EMSGSIZE : 0;
 }
 
-/* recvmsg(), without waiting; *n: its value. */
+/* recvmsg(), without waiting; *n: its result. */
 static int next_packet(struct env_peer *peer, struct msghdr *packet,
                        size_t *n) {
   for (;;) {
@@ -218,8 +219,8 @@ static int next_packet(struct env_peer *peer, struct msghdr *packet,
       *n = (size_t)got;
       return 0;
     }
-    /* Once, and then what the other end had sent: it has closed, and not read
-    ** all that we had. */
+    /* ECONNRESET: the other end has closed without reading all our messages.
+    ** It is reported once; then its own messages can be received. */
     if (errno != EINTR && errno != ECONNRESET)
       return errno;
   }
@@ -240,7 +241,7 @@ static int receive_now(struct env *env, struct env_peer *peer,
   if (rc != 0)
     return rc;
   arrived_take(&arrived, &packet);
-  /* Nothing is the end; or it is a packet of nothing, which is none of ours. */
+  /* 0 bytes: the end, or an empty packet, which we never send. */
   rc = n == 0 && arrived.n == 0 && env__peer_gone(env, peer)
            ? EPIPE
            : check_packet(&head, n, packet.msg_flags, &arrived);
@@ -265,7 +266,7 @@ int env__peer_receive(struct env *env, struct env_peer *peer,
                         &ended);
     if (rc != 0)
       return rc;
-    if (ended) { /* what it sent has come by now */
+    if (ended) { /* its messages have arrived by now */
       rc = receive_now(env, peer, message);
       return rc == EAGAIN ? EPIPE : rc;
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_os.c -- memory, time, randomness and threads of env_posix, and what its
-** other files need of descriptors.
+** env_os.c -- memory, time, randomness and threads of env_posix, and helpers
+** for descriptors.
 **
-** FAILURE   Memory that is not to be had is NULL; the rest returns errno.
-** THREADS   Any.  The only state is a counter, of what was unmapped.
+** FAILURE   NULL if there is no memory; the other calls return errno.
+** THREADS   Any.  Shared state is atomic: a counter of unmappings, and the
+**           cached process number.
 */
 #include "env_os.h"
 
@@ -32,7 +33,7 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 /* A cache line: some structures keep fields on lines of their own. */
 #define LINE_BYTES ((size_t)64)
-/* The engine's threads recurse nowhere and keep their buffers in the heap. */
+/* The engine's threads never recurse, and keep their buffers on the heap. */
 #define STACK_BYTES ((size_t)256 << 10)
 
 void *env__allocate(struct env *env, size_t bytes) {
@@ -71,7 +72,7 @@ static size_t whole_pages(size_t bytes) {
   return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
-/* mmap aligns to a page only: take one alignment more, give back both ends. */
+/* mmap aligns only to a page: map one alignment more, and unmap both ends. */
 static char *map_aligned(size_t length, size_t alignment) {
   if (length > SIZE_MAX - alignment)
     return NULL;
@@ -101,8 +102,8 @@ void *env__map(struct env *env, size_t bytes, int huge) {
   return start;
 }
 
-/* A kernel without huge pages refuses the first, one before 6.1 the second:
-** then they come when it finds time. */
+/* A kernel without huge pages refuses the first call, a kernel before 6.1 the
+** second; it then creates huge pages when it finds time. */
 void env__use_huge(struct env *env, void *start, size_t bytes, int is_used) {
   (void)env;
   bytes &= ~(PAGE_BYTES - 1);
@@ -183,9 +184,9 @@ int env__random(struct env *env, void *buffer, size_t bytes) {
   return 0;
 }
 
-/* getpid() is a system call, and every call of a session asks: so it is asked
-** once, and again in a child. */
-static _Atomic int64_t process_id; /* 0: not known; relaxed */
+/* getpid() is a system call, and every call of a session needs its result, so
+** it is cached, and fetched again in a child. */
+static _Atomic int64_t process_id; /* 0: unknown; relaxed */
 static pthread_once_t process_once = PTHREAD_ONCE_INIT;
 
 static void forget_process(void) {
@@ -214,7 +215,7 @@ int64_t env__user(struct env *env) {
 
 /* ---- processors ---------------------------------------------------------- */
 
-/* Where the thread could run before it was to stay on one. */
+/* Where the thread could run before it was bound to one processor. */
 static _Thread_local struct {
   cpu_set_t home;
   int is_away;
@@ -278,9 +279,9 @@ static int env_os_create(struct thread *thread, size_t stack_bytes) {
   return rc;
 }
 
-/* The host's signal handlers must not run on the engine's threads.  The signals
-** that a thread raises by its own fault stay open: blocked, they would kill the
-** process past its crash handler. */
+/* The host's signal handlers must not run on the engine's threads.  Signals
+** raised by a thread's own fault stay unblocked: blocked, they would kill the
+** process without running its crash handler. */
 static void signals_to_block(sigset_t *set) {
   static const int own_fault[] = {SIGSEGV, SIGBUS,  SIGFPE,
                                   SIGILL,  SIGTRAP, SIGSYS};
@@ -301,8 +302,8 @@ int env__thread_start(struct env *env, void (*run)(void *), void *arg,
   int rc = pthread_sigmask(SIG_SETMASK, &block, &before);
   if (rc == 0) {
     rc = env_os_create(thread, STACK_BYTES);
-    /* glibc takes the thread-local data of the whole process from the stack:
-    ** a host with much of it leaves too little of ours */
+    /* glibc takes the process's thread-local data from the stack: a host with
+    ** much of it leaves too little stack */
     if (rc == EINVAL)
       rc = env_os_create(thread, 0);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -337,9 +338,9 @@ int env__own_fd(int got, int *fd) {
   return 0;
 }
 
-/* 0 when fd is of a file of the kind asked for.  With O_NONBLOCK the open did
-** not wait for a process at the other end; but with it a ring would not wait
-** for the disk. */
+/* 0 if fd is a file of the requested kind.  Clears O_NONBLOCK: it kept the open
+** from waiting for a process at the other end, but it would also keep a ring
+** from waiting for the disk. */
 static int check_kind(int fd, int flags) {
   struct stat st;
   if (flags & O_DIRECTORY)

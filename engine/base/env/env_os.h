@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_os.h -- the part of the table that is not about files: memory, time,
-** randomness, threads, and places.  Contracts in env.h.  None looks at its
-** environment, which is NULL where there is none to pass on.  Private to
-** engine/base/env.
+** env_os.h -- the part of the table without files: memory, time, randomness,
+** threads, and places.  Contracts in env.h.  No function uses its env, which
+** may be NULL.  Private to engine/base/env.
 */
 #ifndef EMB_ENV_OS_H
 #define EMB_ENV_OS_H
@@ -25,10 +24,11 @@ void env__unmap(struct env *, void *, size_t bytes);
 void env__use_huge(struct env *, void *, size_t bytes, int is_used);
 void env__populate(struct env *, void *, size_t bytes);
 void env__discard(struct env *, void *, size_t bytes);
-/* What one thread unmaps another may map again.  The kernel orders the two, but
-** nothing in C says so, and ThreadSanitizer, which does not see liburing's
-** system calls, finds a race.  So each call before an unmapping (release) is
-** ordered before each call after a mapping of liburing's (acquire). */
+/* Addresses unmapped by one thread may be mapped again by another.  The kernel
+** orders the two, but nothing in C says so, and ThreadSanitizer, which does not
+** see liburing's system calls, reports a race.  So each call before an
+** unmapping (release) is ordered before each call after a mapping by liburing
+** (acquire). */
 void env__before_unmap(void);
 void env__after_map(void);
 uint64_t env__memory_limit(struct env *, const char **whose); /* env_limit.c */
@@ -50,14 +50,14 @@ int env__stay_on(struct env *, uint32_t processor);
 const char *env__is_remote(struct env *, struct env_dir *);
 int env__absolute(struct env *, const char *path, char *to, size_t size);
 
-/* Takes what a call gave that makes a descriptor, -1 with errno or a new one,
-** which becomes *fd; but never one of the standard ones: where the host has
-** closed stderr, its messages would go there.  After an error it is closed. */
+/* Takes the result of a call that creates a descriptor: -1 with errno, or the
+** new descriptor.  *fd is never a standard one: if the host has closed stderr,
+** its messages would go there.  After an error the descriptor is closed. */
 int env__own_fd(int got, int *fd);
-/* open() as env->open promises it: regular files only, or with O_DIRECTORY a
-** directory; without waiting. */
+/* open() with the contract of env->open: only regular files, or a directory
+** with O_DIRECTORY; does not wait. */
 int env__open_fd(const char *path, int flags, int *fd);
-/* poll() for at most so long (UINT64_MAX: for ever): EAGAIN, nothing came. */
+/* poll() for at most wait_us (UINT64_MAX: without limit); EAGAIN: no event. */
 int env__poll(struct pollfd *, unsigned n, uint64_t wait_us);
 struct timespec env__timespec(uint64_t us);
 

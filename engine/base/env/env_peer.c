@@ -2,16 +2,18 @@
 **
 ** env_peer.c -- ports and peers: sockets between processes of one machine.
 **
-** A port is a listening socket of the kind SEQPACKET, which keeps messages
-** apart; a peer is a connected one.  The name of a socket has 108 bytes, so it
-** is reached through /proc/self/fd/<directory>, however long its path is.
+** A port is a listening socket of type SEQPACKET, which preserves message
+** boundaries; a peer is a connected one.  A socket's name has at most 108
+** bytes, so it is reached through /proc/self/fd/<directory>, however long its
+** path is.
 **
-** The end of a process does not always close its sockets: a child can have
+** The end of a process does not always close its sockets: a child may have
 ** inherited them.  So a peer also knows whether its process lives (env_life.c);
-** where the system cannot say, the socket must do.
+** if the system cannot say, the state of the socket must suffice.
 **
-** INVARIANT 1. Nothing is followed or changed by its name but the name itself:
-**              in a directory that others can write, it may be anything.
+** INVARIANT 1. No object is followed or changed through its name, only the name
+**              itself: in a directory that others can write, it may name
+**              anything.
 **           2. All sockets are non-blocking; only env__poll waits.
 ** FAILURE   errno.
 ** THREADS   Any.
@@ -28,7 +30,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Of a process that is stopped all callers of all its tables wait here. */
+/* While a process is stopped, the callers of all its tables queue here. */
 #define BACKLOG 512
 #define SOCKET_FLAGS (SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
@@ -47,8 +49,8 @@ static int address_of(const struct env_dir *dir, const char *name,
 
 /* ---- ports --------------------------------------------------------------- */
 
-/* For all users, whatever the mask of the process is.  Through a descriptor:
-** a link that has taken the name's place is not followed. */
+/* Opens it to all users, whatever the umask.  Through a descriptor, so that a
+** link that has replaced the name is not followed. */
 static int open_to_all(int fd) {
   char path[PROC_BYTES];
   struct stat st;
@@ -99,7 +101,8 @@ int env__port_open(struct env *env, struct env_dir *dir, const char *name,
   return rc;
 }
 
-/* A name is found by its inode, so any of them leads to the same socket. */
+/* Connecting finds a socket by its inode, so every name leads to the same
+** socket. */
 int env__port_link(struct env *env, struct env_port *port, struct env_dir *dir,
                    const char *name) {
   char path[PROC_BYTES];
@@ -134,7 +137,7 @@ static int find_user(struct env_peer *peer) {
   return 0;
 }
 
-/* Takes a connected socket, which it closes after an error. */
+/* Takes ownership of a connected socket; closes it after an error. */
 static int peer_make(struct env *env, int fd, int is_caller,
                      struct env_peer **out) {
   struct env_peer *peer = env__allocate(env, sizeof *peer);
@@ -145,7 +148,7 @@ static int peer_make(struct env *env, int fd, int is_caller,
   }
   if (rc == 0)
     rc = env__life_find(peer);
-  /* A caller that has ended may have sent something first; of a port whose
+  /* A caller that has ended may have sent messages before.  If the port's
   ** process has ended, a child has the socket and will not answer. */
   if (rc == ESRCH)
     rc = is_caller ? env__life_ended(peer) : ECONNREFUSED;
@@ -197,7 +200,7 @@ void env__peer_who(struct env *env, struct env_peer *peer,
 }
 
 int env__peer_wait(struct env_peer *peer, uint64_t wait_us, int *ended) {
-  /* A negative descriptor is passed over. */
+  /* poll() ignores a negative descriptor. */
   struct pollfd fds[2] = {{.fd = peer->socket, .events = POLLIN},
                           {.fd = env__life_fd(peer), .events = POLLIN}};
   int rc = env__poll(fds, 2, wait_us);

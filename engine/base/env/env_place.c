@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_place.c -- where a path is: on this machine, and from its root.
+** env_place.c -- where a path is: on this machine or not, and from the root.
 **
-** FAILURE   A file system that cannot be asked is not remote.
+** FAILURE   A file system that cannot be queried counts as local.
 ** THREADS   Any; the working directory is the process's.
 */
 #include "env_os.h"
@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Of statfs(2): the headers lack these two. */
+/* From statfs(2): the headers lack these two. */
 #define GFS2_MAGIC UINT32_C(0x01161970)
 #define LUSTRE_MAGIC UINT32_C(0x0bd00bd0)
 
@@ -44,7 +44,7 @@ const char *env__is_remote(struct env *env, struct env_dir *dir) {
     return "GFS2";
   case LUSTRE_MAGIC:
     return "Lustre";
-  default: /* FUSE, too: most of what it has is of this machine */
+  default: /* FUSE, too: most of its file systems are local */
     return NULL;
   }
 }
@@ -58,7 +58,7 @@ int env__absolute(struct env *env, const char *path, char *to, size_t size) {
     if (getcwd(to, size) == NULL)
       return errno == ERANGE || errno == EINVAL ? ENAMETOOLONG : errno;
     n = strlen(to);
-    if (to[n - 1] != '/') /* it is not the root: room for the zero, too */
+    if (to[n - 1] != '/') /* not the root; leaves room for the zero */
       to[n++] = '/';
   }
   if (path_bytes > size - n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_pool.c -- the same queue over a pool of threads that call pread, pwrite.
+** env_pool.c -- a queue over a pool of threads that call pread and pwrite.
 **
 ** ROLE      For kernels and containers that forbid io_uring.  The threads are
 **           shared by all queues of the process.
@@ -16,17 +16,17 @@
 **
 ** INVARIANT 1. A queue is linked in pool.ready if and only if it has a waiting
 **              request and fewer than depth are running.
-**           2. Each new runnable request either finds an awake worker, which
-**              looks at pool.ready before it sleeps, or wakes one, or hires
-**              one; so none is lost.
+**           2. For each new runnable request, either a worker is awake, which
+**              checks pool.ready before it sleeps, or one is woken, or one is
+**              hired; so no request is lost.
 **           3. Workers exist only while a queue does: the last env__pool_close
 **              joins them all.
 ** FAILURE   Only env__pool_open and the first hire can fail (ENOMEM, EAGAIN);
 **           a submit that fails has started nothing.
 ** THREADS   One lock for everything: a request holds it for tens of
-**           nanoseconds, its transfer takes a thousand times longer.  Order:
+**           nanoseconds; its transfer takes a thousand times longer.  Order:
 **           pool.life before pool.lock.  A forked child starts with an empty
-**           pool; queues of its parent must not be touched there.
+**           pool, and must not touch queues of its parent.
 */
 #include "env_os.h"
 #include "env_queue.h"
@@ -45,7 +45,7 @@ struct pool_queue {
   struct env__list waiting;
   size_t running; /* taken by workers */
   struct env__list done;
-  size_t wanted;          /* the waiter sleeps until done has so many */
+  size_t wanted;          /* the waiter sleeps until done has as many */
   pthread_cond_t arrived; /* done.count >= wanted, or nothing is left */
   size_t load;            /* this queue's part of pool.load */
   int is_ready;           /* linked in pool.ready */
@@ -62,7 +62,7 @@ static struct {
   pthread_once_t once;
   pthread_mutex_t life; /* queues; held while workers are joined */
   size_t queues;
-  pthread_mutex_t lock; /* all that follows, and all queues */
+  pthread_mutex_t lock; /* everything below, and all queues */
   pthread_cond_t work;  /* a queue has become ready, or stopping */
   struct pool_queue *ready_first;
   struct pool_queue *ready_last;
@@ -94,8 +94,8 @@ static void after_fork_parent(void) {
   (void)pthread_mutex_unlock(&pool.life);
 }
 
-/* Only the forking thread exists in the child: there are no workers, and the
-** condition would still count waiters that don't exist. */
+/* Only the forking thread exists in the child: there are no workers, but the
+** condition variable would still count waiters. */
 static void after_fork_child(void) {
   init_work();
   memset(pool.workers, 0, sizeof pool.workers);
@@ -130,8 +130,8 @@ static void env_pool_settle(struct pool_queue *queue) {
   pool.ready_last = queue;
 }
 
-/* The next request of the queue that is next in turn; that goes to the end, so
-** that a long batch does not hold up the queues of others. */
+/* Takes a request from the queue whose turn it is, and moves that queue to the
+** end, so that a long batch does not hold up other queues. */
 static struct env_io *take_request(struct pool_queue **from) {
   struct pool_queue *queue = pool.ready_first;
   if (queue == NULL)
@@ -155,7 +155,7 @@ static void env_pool_complete(struct pool_queue *queue, struct env_io *io) {
 
 /* ---- workers ------------------------------------------------------------- */
 
-/* 0: there may be work; else the worker is to end. */
+/* 0: there may be work; otherwise the worker must end. */
 static int sleep_for_work(void) {
   struct timespec until;
   if (pool.stopping)
@@ -206,7 +206,7 @@ static int env_pool_hire(void) {
   return rc;
 }
 
-/* As many workers as requests can run.  One is enough to go on with. */
+/* Hires up to one worker per runnable request; one is enough to succeed. */
 static int workers_start(size_t load) {
   int rc = 0;
   while (rc == 0 && pool.hired < WORKERS_MAX && pool.hired < load)
@@ -231,8 +231,8 @@ int env__pool_open(unsigned depth, struct env_queue **out) {
   return 0;
 }
 
-/* Dismisses all workers.  Called under pool.life and without any queue, so no
-** worker is hired, and the slots need no pool.lock. */
+/* Dismisses all workers.  Called under pool.life and while no queue exists, so
+** no worker is hired, and the slots need no pool.lock. */
 static void dismiss_all(void) {
   (void)pthread_mutex_lock(&pool.lock);
   pool.stopping = 1;

@@ -5,7 +5,7 @@
 ** ROLE      Called through the table only.
 ** INVARIANT Direct access is switched on after the open, and off again by the
 **           first transfer that the file system refuses (env_io.c).
-** FAILURE   errno, made here and in env_io.c.
+** FAILURE   errno, from here and env_io.c.
 ** THREADS   Any.
 */
 #include "env_lock.h"
@@ -25,7 +25,7 @@
 
 _Static_assert(sizeof(off_t) == 8, "offsets are 64 bits");
 
-/* A plain call of any size is a row of requests, whose sizes are 32 bits. */
+/* Splits a plain call of any size into requests, whose sizes have 32 bits. */
 static int transfer_all(struct env_file *file, void *buffer, size_t bytes,
                         uint64_t offset, int is_write) {
   const size_t piece_bytes_max = (size_t)16 << 20;
@@ -52,7 +52,7 @@ static int transfer_all(struct env_file *file, void *buffer, size_t bytes,
 
 static int file_open(struct env *env, const char *path, int flags,
                      struct env_file **out) {
-  /* A link in a store's directory is not followed: it could lead anywhere. */
+  /* Links in a store's directory are not followed: they could lead anywhere. */
   int os_flags = (flags & ENV_WRITE ? O_RDWR : O_RDONLY) |
                  (flags & ENV_FOLLOW ? 0 : O_NOFOLLOW);
   if (flags & ENV_CREATE)
@@ -68,8 +68,8 @@ static int file_open(struct env *env, const char *path, int flags,
     return rc;
   }
   if (flags & ENV_DIRECT) {
-    /* Not by open(): where it refuses O_DIRECT, it may have created the
-    ** file, and a second try with O_EXCL would fail on that. */
+    /* Not by open(): even if it refuses O_DIRECT, it may have created the file,
+    ** and a retry with O_EXCL would fail. */
     int now = fcntl(file->fd, F_GETFL);
     if (now >= 0)
       (void)fcntl(file->fd, F_SETFL, now | O_DIRECT);
@@ -81,7 +81,7 @@ static int file_open(struct env *env, const char *path, int flags,
 
 static void file_close(struct env *env, struct env_file *file) {
   env__lock_disown(&file->owned);
-  /* On EINTR Linux has closed it: never again, the number may be another's. */
+  /* On EINTR, Linux has closed it: a retry might close another file. */
   (void)close(file->fd);
   env__release(env, file);
 }
@@ -100,8 +100,8 @@ static int file_write(struct env *env, struct env_file *file,
 
 static int file_sync(struct env *env, struct env_file *file) {
   (void)env;
-  /* EINTR says that the sync has not been done, not that a write failed; it
-  ** is the one error after which it may be called again. */
+  /* EINTR means that the sync was not done, not that a write failed; it is the
+  ** only error after which fdatasync may be retried. */
   while (fdatasync(file->fd) != 0)
     if (errno != EINTR)
       return errno;
@@ -220,7 +220,7 @@ static int dir_sync(struct env *env, struct env_dir *dir) {
   int rc;
   while (rc = fsync(dir->fd) != 0 ? errno : 0, rc == EINTR)
     ;
-  /* A file system that keeps its directories in order by itself. */
+  /* EINVAL: the file system makes its directories durable by itself. */
   return rc == EINVAL ? 0 : rc;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_queue.h -- what the files of engine/base/env share: an open file, the
+** env_queue.h -- shared by the files of engine/base/env: an open file, the
 ** steps of one request, and the two kinds of queue.  Private to
 ** engine/base/env.
 **
@@ -24,15 +24,15 @@
 #include "env.h"
 #include "env_lock.h"
 
-/* Unit of direct access: what env.h asks of a caller of ENV_DIRECT. */
+/* Unit of direct access, required by env.h for ENV_DIRECT. */
 #define ENV__BLOCK_BYTES 4096u
 
-/* Never changes between open and close, so it needs no lock.  Whether
-** O_DIRECT is on at the moment is known by the kernel alone. */
+/* Never changes between open and close, so it needs no lock.  Only the kernel
+** knows whether O_DIRECT is currently on. */
 struct env_file {
   int fd;
-  int aligned; /* opened with ENV_DIRECT: the caller keeps to whole blocks */
-  struct env__owned owned; /* it has byte locks, or had */
+  int aligned; /* opened with ENV_DIRECT: transfers are whole blocks */
+  struct env__owned owned; /* listed once it has had byte locks */
 };
 
 /* Head of both kinds of queue. */
@@ -40,20 +40,20 @@ struct env_queue {
   int kind; /* ENV_QUEUE_* */
 };
 
-/* Resets the request's progress.  1: it is finished already, since there is
-** nothing to transfer or its arguments are illegal (result says which). */
+/* Resets the request's progress.  1: it is already finished, because there is
+** nothing to transfer or its arguments are invalid (see result). */
 int env__io_begin(struct env_io *io);
 /* Takes the outcome of one transfer, bytes or -errno.  1: the request is
 ** finished and its result set; 0: start another transfer of what is left. */
 int env__io_advance(struct env_io *io, int64_t outcome);
-/* All of a request by pread or pwrite; returns its result. */
+/* Runs a whole request by pread or pwrite; returns its result. */
 int env__io_run(struct env_io *io);
 
 static inline uint32_t env__io_left(const struct env_io *io) {
   return io->bytes - io->done_bytes;
 }
 
-/* Requests in the order they came, linked by env_io.next. */
+/* A FIFO of requests, linked by env_io.next. */
 struct env__list {
   struct env_io *first;
   struct env_io *last;

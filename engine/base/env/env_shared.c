@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** env_shared.c -- memory that processes have in common, and waiting for a word
-** of it.
+** env_shared.c -- memory shared by processes, and waiting for a word in it.
 **
 ** STATES    of the memory, by the seals of its descriptor:
 **
@@ -9,11 +8,11 @@
 **            |
 **            +--- env__shared_fix ----> and WRITE, SEAL: sent as FIXED
 **
-**           The first two hold for ever: no access to what is mapped can find
-**           the end of the file there (SIGBUS), whatever the other process
-**           does.  With WRITE, nobody has it mapped for writing, or ever will.
-** INVARIANT What is mapped is not inherited by a fork.
-** FAILURE   errno; EPROTO for what came from another process and is not so.
+**           SHRINK and GROW hold permanently: no access to the mapping can run
+**           past the end of the file (SIGBUS), whatever the other process does.
+**           With WRITE, nobody has it mapped for writing, or ever will.
+** INVARIANT A mapping is not inherited across a fork.
+** FAILURE   errno; EPROTO for memory from another process without these seals.
 ** THREADS   Any; one struct env_shared belongs to one thread at a time.
 */
 #include "env_os.h"
@@ -31,16 +30,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Linux 6.3; a system can be set up to make no memory without it. */
+/* Linux 6.3; a system can be configured to refuse memory without it. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
 #define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* What cannot be written is mapped privately: before Linux 6.7 a descriptor
-** that is open for writing and sealed against it has no other mapping.  Nobody
-** can see a difference. */
+/* Fixed memory is mapped privately: before Linux 6.7, a descriptor that is open
+** for writing but sealed against it allows no other mapping.  The difference is
+** not observable. */
 static int shared_map(int fd, size_t bytes, int is_fixed, void **out) {
   void *base =
       is_fixed ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0)
@@ -95,7 +94,7 @@ int env__shared_fix(struct env *env, struct env_shared *shared) {
   int seals = shared->fd < 0 ? F_SEAL_SEAL : fcntl(shared->fd, F_GET_SEALS);
   if (seals < 0 || seals & F_SEAL_SEAL)
     return EPERM;
-  /* While it is mapped for writing, the seal is refused. */
+  /* The seal is refused while the memory is mapped for writing. */
   int rc = shared_map(shared->fd, shared->bytes, 1, &base);
   if (rc != 0)
     return rc;
@@ -130,11 +129,11 @@ int env__shared_take(int fd, int is_fixed, struct env_shared *out) {
   int need = SEALS_SIZE | (is_fixed ? F_SEAL_WRITE : 0);
   struct statfs system;
   struct stat st;
-  /* First, for a file of a foreign server could let us wait for the others. */
+  /* First, because the other checks could block on a remote file. */
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & need) != need)
     return EPROTO;
-  /* Huge pages have seals, too, and can run out when they are touched. */
+  /* Huge pages can have seals, too, but may run out when touched. */
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
     return EPROTO;
   if (fstat(fd, &st) != 0 || st.st_size <= 0)

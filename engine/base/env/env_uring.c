@@ -15,8 +15,8 @@
 ** INVARIANT 1. in_flight counts the requests from the SQ to the CQ, and
 **              in_flight <= depth <= entries of the CQ: it cannot overflow.
 **           2. The SQ may have fewer entries than depth; fill enters the
-**              kernel when it is full.  What the kernel does not take stays
-**              in the SQ and goes with the next enter.
+**              kernel when it is full.  Entries that the kernel does not take
+**              stay in the SQ until the next enter.
 ** FAILURE   A kernel or container without io_uring is ENOSYS at open.  Later
 **           errors of the ring as such (not of a request) are not expected;
 **           they are returned, and the requests stay with the queue until
@@ -24,7 +24,7 @@
 ** THREADS   One at a time, but not always the same one, not even while
 **           requests are in flight: hence no IORING_SETUP_SINGLE_ISSUER.  No
 **           COOP_TASKRUN either: random reads at depth 1 to 128 gained nothing
-**           from it that stood out from noise.
+**           measurable from it.
 */
 #include "env_os.h"
 #include "env_queue.h"
@@ -32,8 +32,8 @@
 #include <errno.h>
 #include <liburing.h>
 
-/* An entry of the SQ is in use only between fill and the next enter: more
-** than this per system call gain nothing. */
+/* An entry of the SQ is in use only between fill and the next enter; more than
+** this per system call gain nothing. */
 #define SQ_ENTRIES_MAX 128u
 
 struct uring {
@@ -41,7 +41,7 @@ struct uring {
   struct io_uring ring;
   unsigned depth;
   unsigned in_flight;
-  struct env__list waiting;  /* to be put into the SQ */
+  struct env__list waiting;  /* to go into the SQ */
   struct env__list finished; /* without the kernel; to be delivered */
 };
 
@@ -100,7 +100,7 @@ static void env_uring_prepare(struct io_uring_sqe *sqe, struct env_io *io) {
 }
 
 /* Hands the SQ to the kernel and sleeps until wait_count completions are in
-** the CQ.  May return 0 having done less: callers look again. */
+** the CQ.  May return 0 having done less: callers check again. */
 static int env_uring_enter(struct uring *queue, unsigned wait_count) {
   int rc = wait_count > 0 ? io_uring_submit_and_wait(&queue->ring, wait_count)
                           : io_uring_submit(&queue->ring);
@@ -108,8 +108,8 @@ static int env_uring_enter(struct uring *queue, unsigned wait_count) {
     return 0;
   if (rc != -EAGAIN && rc != -EBUSY)
     return -rc;
-  /* The kernel is short of memory for requests and gives no sign when it has
-  ** some again. */
+  /* The kernel is short of memory for requests, and gives no sign when it has
+  ** memory again. */
   if (wait_count > 0)
     env__sleep_us(NULL, 1000);
   return 0;
@@ -139,7 +139,7 @@ static int env_uring_start(struct uring *queue) {
   return rc;
 }
 
-/* Takes what has finished, at most max; never sleeps. */
+/* Takes at most max finished requests; never sleeps. */
 static size_t completions_take(struct uring *queue, struct env_io **done,
                                size_t max) {
   struct io_uring_cqe *cqes[64];
@@ -172,8 +172,8 @@ int env__uring_submit(struct env_queue *head, struct env_io **ios, size_t n) {
   return env_uring_start(queue);
 }
 
-/* How many completions to sleep for.  While requests are waiting for room,
-** it is refilled when a quarter is free, rather than run dry. */
+/* How many completions to sleep for.  While requests wait for room, the ring is
+** refilled when a quarter is free, rather than drained. */
 static unsigned wait_count(const struct uring *queue, size_t wanted) {
   unsigned most = queue->in_flight;
   if (queue->waiting.count > 0)

@@ -2,14 +2,15 @@
 **
 ** env_watch.c -- waits for several ports and peers.
 **
-** An epoll, in which a port and a peer have a descriptor each, and a process
-** one for all its peers (env_life.c); and an eventfd that wakes the thread that
-** waits.  Events are taken one at a time, and each leaves the epoll with its
-** descriptor: so none that was not delivered can name a peer that is watched no
-** more.  The end of a process is the event of one of its peers after the other.
+** An epoll with one descriptor for each port and peer, and one for each
+** process, shared by all its peers (env_life.c); and an eventfd that wakes the
+** waiting thread.  Events are taken one at a time, and removing a descriptor
+** from the epoll removes its events, so no pending event can name a peer that
+** is no longer watched.  The end of a process is reported for one of its peers
+** after the other.
 **
 ** FAILURE   errno.
-** THREADS   One waits and takes peers out; any may put in and wake.
+** THREADS   One thread waits and removes peers; any thread may add and wake.
 */
 #include "env_os.h"
 #include "env_peer.h"
@@ -23,7 +24,7 @@ struct env_watch {
   int epoll, wake;
 };
 
-/* NULL stands for the eventfd. */
+/* watched: NULL for the eventfd. */
 static int watch_add(struct env_watch *watch, int fd,
                      struct env__watched *watched) {
   struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP,
@@ -31,7 +32,7 @@ static int watch_add(struct env_watch *watch, int fd,
   return epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ? errno : 0;
 }
 
-/* Not left to close(): a child may have inherited the descriptor. */
+/* close() is not enough: a child may have inherited the descriptor. */
 static void watch_drop(struct env_watch *watch, int fd) {
   struct epoll_event unused = {0};
   (void)epoll_ctl(watch->epoll, EPOLL_CTL_DEL, fd, &unused);
@@ -112,7 +113,7 @@ int env__watch_wait(struct env *env, struct env_watch *watch, uint64_t wait_us,
   int n = epoll_wait(watch->epoll, &event, 1, 0);
   if (n < 0 && errno != EINTR)
     return errno;
-  if (n < 1) /* of two events for one wait, the first has ended the other */
+  if (n < 1) /* an earlier event has ended this one */
     return EAGAIN;
   const struct env__watched *watched = event.data.ptr;
   if (watched == NULL) {
@@ -133,6 +134,6 @@ int env__watch_wait(struct env *env, struct env_watch *watch, uint64_t wait_us,
 void env__watch_wake(struct env *env, struct env_watch *watch) {
   uint64_t one = 1;
   (void)env;
-  /* It fails only when 2^64 wakes are unread. */
+  /* Fails only if 2^64 wakes are unread. */
   (void)!write(watch->wake, &one, sizeof one);
 }

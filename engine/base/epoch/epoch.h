@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** epoch.h -- when may memory that a reader might still look at be reused?
+** epoch.h -- when may memory that a reader might still be using be reused?
 **
 ** ROLE      Every access to frames, buckets and words happens between
 **           epoch_enter and epoch_leave of the session's own slot.  After
-**           memory was unlinked, epoch_wait is called: it returns when every
-**           session that was inside at that time has left.
+**           unlinking memory, a caller calls epoch_wait, which returns when
+**           every session that was inside at that time has left.
 ** INVARIANT E1  No session waits (for disk, a lock that may be held across a
 **               wait, or another session) between enter and leave: the model
 **               checker shows the deadlock otherwise.
-**           E2  slot is 0 outside, and the global epoch seen at entry inside.
+**           E2  A slot is 0 outside; inside, the global epoch seen at entry.
 ** CHECKED   Every function that waits asserts epoch_outside() (base/debug.h).
 ** THREADS   A slot belongs to one session; epoch_wait may be called by any
 **           thread that is itself outside.
@@ -36,7 +36,7 @@ struct epoch_slot {
 
 struct epoch {
   struct env *env;
-  /* Grows by one at every epoch_wait; read at every entry. */
+  /* Incremented by epoch_wait and epoch_oldest; read at every entry. */
   _Alignas(64) _Atomic uint64_t now;
   /* Set while epoch_close keeps all sessions out; read at every entry. */
   _Atomic uint32_t closed;
@@ -51,7 +51,7 @@ void epoch_free(struct epoch *epoch);
 struct epoch_slot *epoch_join(struct epoch *epoch);
 void epoch_part(struct epoch_slot *slot);
 
-/* E1, of this thread: in how many stays it is, 0 or 1. */
+/* For E1: 1 while this thread is inside an epoch, else 0. */
 #if EMB_DEBUG > 0
 extern _Thread_local int epoch_stays;
 static inline void epoch_count(int change) { epoch_stays += change; }
@@ -64,7 +64,7 @@ int epoch_outside(void); /* for assertions only */
 void epoch_enter_slow(struct epoch *epoch, struct epoch_slot *slot);
 
 static inline void epoch_enter(struct epoch *epoch, struct epoch_slot *slot) {
-  /* E1, too: to enter may be to wait for epoch_open. */
+  /* E1 here, too: entering may wait for epoch_open. */
   emb_assert(epoch_outside());
   emb_assert(atomic_load(&slot->inside) == 0 && atomic_load(&slot->taken));
   epoch_count(1);
@@ -80,13 +80,13 @@ static inline void epoch_leave(struct epoch_slot *slot) {
   atomic_store_explicit(&slot->inside, 0, memory_order_release);
 }
 
-/* Returns when all sessions inside at the call have left once. */
+/* Returns when every session inside at the time of the call has left once. */
 void epoch_wait(struct epoch *epoch);
-/* The epoch of the session that has been inside longest; the present one when
+/* The epoch of the session that has been inside longest, or the current one if
 ** none is inside.  Memory unlinked in an earlier epoch can be reused. */
 uint64_t epoch_oldest(struct epoch *epoch);
-/* Keeps every session out, and returns when all are; for restructuring that
-** readers cannot run beside.  epoch_open lets them in again.  Calls do not
+/* Keeps every session out, and returns when all have left; for restructuring
+** that cannot run beside readers.  epoch_open lets them in again.  Calls do not
 ** nest; the caller serialises them. */
 void epoch_close(struct epoch *epoch);
 void epoch_open(struct epoch *epoch);

@@ -8,12 +8,12 @@
 
 #include "engine/emb.h"
 
-/* At the beginning pages are small, so that a table of a few rows has a few
-** pages: a huge one is 2 MiB, for each of hundreds of tables.  When half of the
-** first is needed it becomes huge, too. */
+/* The first segment begins with small pages, so that a table of a few rows uses
+** a few of them: a huge page is 2 MiB, for each of hundreds of tables.  Once
+** half of these bytes are needed, they become a huge page, too. */
 #define SMALL_BYTES ((size_t)2 << 20)
 
-/* So much is resident before it is taken, at most. */
+/* At most this much memory is made resident before it is taken. */
 #define POPULATE_BYTES (UINT32_C(32) << 20)
 
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
@@ -84,8 +84,8 @@ void frames_give(struct frames *frames, char *frame) {
   pthread_mutex_unlock(&frames->lock);
 }
 
-/* Another thread may take the frame meanwhile, or the pool give it back: to
-** populate it changes nothing that is there. */
+/* While env->populate runs, another thread may take the frame, or the pool may
+** release its memory: populating does not change the content. */
 int frames_populate(struct frames *frames) {
   char *frame = NULL;
   pthread_mutex_lock(&frames->lock);
@@ -116,7 +116,7 @@ static struct frames_segment *segment_of(struct frames *frames,
   }
 }
 
-/* Room for one more segment, of so many frames. */
+/* Makes room for one more segment, of `more` frames. */
 static int frames_make_room(struct frames *frames, uint32_t more) {
   struct env *env = frames->env;
   uint32_t count = frames->slot_count;
@@ -148,8 +148,8 @@ static int frames_make_room(struct frames *frames, uint32_t more) {
   return EMB_OK;
 }
 
-/* Maps a segment.  Its frames are taken last, the low ones of them first:
-** memory that is never needed is never touched. */
+/* Maps a segment.  Its frames are taken last, the lowest first, so that memory
+** that is never needed is never touched. */
 static int add_segment(struct frames *frames, uint32_t more) {
   struct env *env = frames->env;
   size_t bytes = (size_t)more * frames->frame_bytes;
@@ -189,7 +189,7 @@ static int add_segment(struct frames *frames, uint32_t more) {
   return EMB_OK;
 }
 
-/* The last n that were retired are free again. */
+/* Frees the last n retired frames for use again. */
 static void frames_take_back(struct frames *frames, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     pthread_mutex_lock(&frames->lock);
@@ -217,7 +217,7 @@ int frames_resize(struct frames *frames, uint32_t count) {
 
 /* ---- shrinking ----------------------------------------------------------- */
 
-/* A segment of which every frame is retired is freed. */
+/* Unmaps a segment whose frames are all retired. */
 static void drop_segment(struct frames *frames, struct frames_segment *gone) {
   struct frames_segment was = *gone;
   uint32_t end = frames->slot_count, to = end;
@@ -233,7 +233,7 @@ static void drop_segment(struct frames *frames, struct frames_segment *gone) {
           frames->retired_count * sizeof *frames->slots);
   frames->slot_count -= was.count;
   if (was.pool == frames->pool) {
-    frames->half = NULL; /* another segment may get its addresses */
+    frames->half = NULL; /* another segment may reuse its addresses */
   }
   *gone = frames->segments[--frames->segment_count];
   emb_assert(frames_valid(frames));
@@ -242,7 +242,7 @@ static void drop_segment(struct frames *frames, struct frames_segment *gone) {
                      (size_t)was.count * frames->frame_bytes);
 }
 
-/* One free frame leaves the pool; 0: there is none to spare. */
+/* Retires one free frame; 0: there is none to spare. */
 static int retire_one(struct frames *frames, uint32_t keep) {
   char *frame = NULL;
   pthread_mutex_lock(&frames->lock);

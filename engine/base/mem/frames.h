@@ -2,27 +2,26 @@
 **
 ** frames.h -- the memory budget of a store, cut into frames of one extent.
 **
-** A frame holds either an extent of the log or records of the cache; both take
-** from this pool, so together they never exceed the budget.  A frame is given
-** back only when no session can look at it any more (the giver has called
+** A frame holds either an extent of the log or records of the cache.  Both take
+** frames from this pool, so together they never exceed the budget.  A frame is
+** given back only when no session can see it any more (the giver has called
 ** epoch_wait).
 **
-** BUDGET    `count` is the budget, `made` how many frames there are: free or
-**           taken.  They differ while the budget has been lowered and frames
-**           are still taken: frames_retire then takes free ones out of the
-**           pool, a few at a time, and gives their memory back to the system.
-**           Their addresses are used first when the budget grows again; those
-**           of a segment of which no frame is left are given back, too.
+** BUDGET    `count` is the budget, `made` the number of frames, free or taken.
+**           They differ while the budget has been lowered and frames beyond it
+**           are still taken: frames_retire then removes free frames from the
+**           pool, a few at a time, and returns their memory to the system.
+**           Their addresses are used first when the budget grows again; a
+**           segment without any remaining frame is unmapped.
 **
 **               made == free + taken          count <= made
 **
-** SLOTS     One array for both: free frames from its beginning, a stack; and
-**           from its end the addresses of retired ones.
-** RESIDENT  To touch memory for the first time is to wait for the system to
-**           clear it, longer than a frame takes to be filled.  So a thread in
-**           the background does that ahead of those that take frames
-**           (frames_populate), by an eighth of what was ever taken: a small
-**           table stays small.
+** SLOTS     One array for both: a stack of free frames at its beginning, and
+**           the addresses of retired frames at its end.
+** RESIDENT  The first touch of memory waits for the system to clear it, longer
+**           than it takes to fill a frame.  So a background thread touches
+**           frames before they are taken (frames_populate), ahead by an eighth
+**           of the frames touched so far: a small table stays small.
 ** THREADS   Its own mutex.  Resizing and retiring: one thread at a time.
 */
 #ifndef EMB_MEM_FRAMES_H
@@ -35,23 +34,23 @@
 #include "engine/base/debug.h"
 #include "engine/base/env/env.h"
 
-struct frames_segment { /* addresses that were mapped at once */
+struct frames_segment { /* one mapping */
   char *pool;
   uint32_t count;
-  uint32_t retired; /* of them */
+  uint32_t retired; /* of these frames */
 };
 
 struct frames {
   struct env *env;
   pthread_mutex_t lock;
-  char *pool; /* of the first segment that there was */
-  /* The frame of it in the middle of its small pages, until that was taken;
-  ** under lock. */
+  char *pool; /* of the first segment ever */
+  /* Its frame in the middle of the small pages; NULL once it was taken.  Under
+  ** lock. */
   char *half;
   uint32_t frame_bytes;
   /* The budget; written under lock, read relaxed. */
   _Atomic uint32_t count;
-  /* As above; written under lock, read relaxed. */
+  /* Frames, free or taken; written under lock, read relaxed. */
   _Atomic uint32_t made;
   char **slots;
   uint32_t slot_count; /* of all segments together */
@@ -60,7 +59,7 @@ struct frames {
   uint32_t segment_count;
   /* Depth of the stack; written under lock, read relaxed as a hint. */
   _Atomic uint32_t free_count;
-  /* So many of them, from the bottom of the stack, were never taken, nor
+  /* The number of frames at the bottom of the stack that were never taken or
   ** populated; under lock. */
   uint32_t untouched;
 };
@@ -68,22 +67,22 @@ struct frames {
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count);
 void frames_free(struct frames *frames);
-/* A frame with arbitrary contents; NULL if not more than `keep` are free. */
+/* Takes a frame with arbitrary contents; NULL if at most `keep` are free. */
 char *frames_take(struct frames *frames, uint32_t keep);
 void frames_give(struct frames *frames, char *frame);
 
-/* Sets the budget.  Frames that are missing are there when it returns; those
-** beyond go with frames_retire.  EMB_NOMEM: nothing has changed. */
+/* Sets the budget.  Adds missing frames before it returns; surplus frames are
+** left to frames_retire.  EMB_NOMEM: nothing has changed. */
 int frames_resize(struct frames *frames, uint32_t count);
-/* Takes up to `most` frames beyond the budget out of the pool, as long as more
-** than `keep` are free; how many. */
+/* Removes up to `most` frames beyond the budget from the pool while more than
+** `keep` are free; returns their number. */
 uint32_t frames_retire(struct frames *frames, uint32_t keep, uint32_t most);
 
-/* Makes the memory of one more frame resident, if the pool is being used up
-** and few are left that are; 0: enough are. */
+/* Makes the memory of one more frame resident if few resident free frames are
+** left; 0: there are enough. */
 int frames_populate(struct frames *frames);
 
-/* The memory of free frames goes back to the system until they are used. */
+/* Returns the memory of free frames to the system until they are used. */
 void frames_discard(struct frames *frames);
 
 static inline uint32_t frames_left(const struct frames *frames) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** frames_valid.c -- is the pool of frames as frames.h says?  In the variants
-** that check themselves only (base/debug.h).
+** frames_valid.c -- checks the invariants of frames.h, in the variants that
+** check themselves only (base/debug.h).
 */
 #include "frames.h"
 

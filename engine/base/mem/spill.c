@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** spill.c -- see spill.h.  Memory holds the newest items; when it is full its
-** older half is appended to the file, when it is empty half a load is read
-** back, so a caller that goes up and down at the edge does not write every
+** spill.c -- see spill.h.  Memory holds the newest items.  When it is full, its
+** older half is appended to the file; when it is empty, half of its capacity is
+** read back.  So alternating pushes and pops at the edge do not write every
 ** time.
 */
 #include "spill.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** spill.h -- a stack of fixed-size items that keeps little of itself in
-** memory; the rest goes to a file without a name beside the store.
+** spill.h -- a stack of fixed-size items that keeps its newest items in memory
+** and the rest in a nameless file in the store's directory.
 **
-** FAILURE  A push that fails leaves the stack as it was.
+** FAILURE  A push that fails leaves the stack unchanged.
 ** THREADS  None: the owner guards it.
 */
 #ifndef EMB_MEM_SPILL_H
@@ -15,9 +15,9 @@
 
 struct spill {
   struct env *env;
-  const char *dir; /* where the file is made */
+  const char *dir; /* where the file is created */
   uint32_t item_bytes;
-  uint32_t room;  /* items that memory holds */
+  uint32_t room;  /* capacity of memory, in items */
   char *memory;   /* the newest items */
   uint64_t below; /* items in the file, below those in memory */
   uint32_t above; /* items in memory */
@@ -30,7 +30,7 @@ void spill_free(struct spill *spill);
 static inline uint64_t spill_count(const struct spill *spill) {
   return spill->below + spill->above;
 }
-/* Makes a file without a name in a directory. */
+/* Creates a nameless file in a directory. */
 int spill_file(struct env *env, const char *dir, struct env_file **file,
                emb_err *err);
 int spill_push(struct spill *spill, const void *item, emb_err *err);

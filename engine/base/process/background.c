@@ -2,10 +2,10 @@
 **
 ** background.c -- threads that run the background work of all stores.
 **
-** What waits is in a heap by the moment when it is due.  A thread takes the
-** first that is due, runs one piece of it outside the lock, and puts it back
-** with the moment that the piece has said.  So of many stores that all have
-** work none waits for another's to end.
+** Waiting backgrounds are in a heap, ordered by due time.  A thread takes the
+** first one due, runs one piece of its work outside the lock, and puts it back
+** with the due time that the piece returned.  So even if many stores have work,
+** no store waits for another's to finish.
 */
 #include <errno.h>
 
@@ -81,7 +81,7 @@ static void join_all(struct process *p, struct process_thread **list) {
 
 /* Under the lock, for which the new thread waits. */
 static int crew_hire(struct process *p, struct crew *crew) {
-  join_all(p, &p->over); /* they have ended but for their last instructions */
+  join_all(p, &p->over); /* they have all but ended */
   struct process_thread *t = p->env->allocate(p->env, sizeof *t);
   if (!t) {
     return ENOMEM;
@@ -97,8 +97,8 @@ static int crew_hire(struct process *p, struct crew *crew) {
   return 0;
 }
 
-/* Invariant 3, after something has come to wait or a thread is about to work.
-** Under the lock. */
+/* Restores invariant 3 after a background was queued or when a thread is about
+** to work.  Under the lock. */
 static void crew_call(struct process *p, struct crew *crew) {
   if (crew->waiting == 0) {
     return;
@@ -107,11 +107,11 @@ static void crew_call(struct process *p, struct crew *crew) {
     pthread_cond_signal(&crew->arrived);
   } else if (crew->working == crew->threads &&
              crew->threads < crew->most + crew->blocked) {
-    (void)crew_hire(p, crew); /* those that there are will do */
+    (void)crew_hire(p, crew); /* the existing ones suffice */
   }
 }
 
-/* The first that is due, or NULL: *wait_us, until one is. */
+/* Takes the first background that is due; NULL: none is for *wait_us. */
 static struct background *crew_take(struct process *p, struct crew *crew,
                                     uint64_t *wait_us) {
   *wait_us = UINT64_MAX;
@@ -142,7 +142,7 @@ static void run_one(struct process *p, struct crew *crew,
   if (b->is_ending) {
     pthread_cond_broadcast(&p->ended);
   } else if (b->is_woken || due_us != BACKGROUND_NEVER) {
-    /* Behind what has waited meanwhile. */
+    /* Behind those that were waiting while it ran. */
     b->due_us = b->is_woken || due_us == 0 ? p->env->now_us(p->env) : due_us;
     heap_insert(crew, b);
   }
@@ -160,8 +160,8 @@ static void thread_leave(struct process *p, struct process_thread *self) {
   crew_call(p, self->crew);
 }
 
-/* What was first when the wait began is due when its time is over, whatever the
-** clock says: a test can stop that. */
+/* When the wait times out, the background that was first at its start is due,
+** whatever the clock says: a test can stop the clock. */
 static void crew_sleep(struct process *p, struct crew *crew, uint64_t wait_us) {
   struct background *first = crew->waiting ? crew->heap[0] : NULL;
   uint64_t due_us = first ? first->due_us : 0;
@@ -185,7 +185,7 @@ static void crew_main(void *arg) {
     if (b) {
       run_one(p, crew, b);
     } else if (crew->threads > crew->most + crew->blocked) {
-      break; /* it stood in for one whose work waited */
+      break; /* it stood in for a blocked thread */
     } else {
       crew_sleep(p, crew, wait_us);
     }
@@ -219,7 +219,7 @@ void background__free(struct process *p) {
     pthread_cond_broadcast(&p->crews[i].arrived);
   }
   pthread_mutex_unlock(&p->lock);
-  join_all(p, &p->running); /* none leaves the list any more */
+  join_all(p, &p->running); /* no thread leaves the list now */
   join_all(p, &p->over);
   for (int i = 0; i < BACKGROUND_KINDS; i++) {
     p->env->release(p->env, (void *)p->crews[i].heap);
@@ -231,7 +231,7 @@ void background__free(struct process *p) {
 
 /* ---- a background -------------------------------------------------------- */
 
-/* Room in the heap for one more, so that a wake cannot fail. */
+/* Reserves room in the heap for one more, so that a wake cannot fail. */
 static int heap_reserve(struct process *p, struct crew *crew) {
   if (crew->members < crew->room) {
     return 0;
@@ -321,7 +321,7 @@ void background_waits(struct background *b, int change) {
   if (change > 0) {
     crew_call(p, crew);
   } else if (crew->threads > crew->most + crew->blocked) {
-    pthread_cond_signal(&crew->arrived); /* one that sleeps is too many */
+    pthread_cond_signal(&crew->arrived); /* a surplus sleeper ends */
   }
   pthread_mutex_unlock(&p->lock);
 }

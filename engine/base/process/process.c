@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** process.c -- see process.h: the list of what processes share, one for each
-** env.  There is more than one env in tests only.
+** process.c -- see process.h: the list of shared state, one struct process per
+** env.  Only tests have more than one env.
 */
 #include <errno.h>
 #include <sched.h>
@@ -14,8 +14,8 @@ static struct process *process_list; /* list_lock */
 
 /* ---- locks and fork() ---------------------------------------------------- */
 
-/* 1: the lock is this process's by now, and held: what it guards is new here.
- */
+/* 1: the lock was created for this process just now, and is held; the data it
+** guards must be initialized. */
 static int lock_is_new(struct process_lock *l, struct env *env) {
   int64_t now = env->process(env);
   int64_t was = atomic_load(&l->process);
@@ -49,7 +49,7 @@ void process_lock_leave(struct process_lock *l) {
   pthread_mutex_unlock(&l->lock);
 }
 
-/* Up to so many are kept for as long as their users ask. */
+/* Up to this many are kept for the full time that their users ask for. */
 #define FEW 8
 
 /* ---- the list ------------------------------------------------------------ */

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
 ** process.h -- what the stores of one process share: threads for their
-** background work, and what they read and write the disk with.
+** background work, and rings and buffers for disk access.
 **
-** ROLE      A process may have hundreds of tables open, of which few do
-**           anything at a time.  So a store has no thread, no ring and no read
-**           buffer of its own.  It joins what its process has, asks for a ring
-**           for one call, and gives its background work to threads that serve
-**           all stores.
-** THREADS   Each kind of work has threads of its own, so that work that waits
-**           for a flush does not keep the flush from running.  They are
-**           started as they are needed, up to a number that does not depend on
-**           how many stores there are, and end when the last store leaves.
+** ROLE      A process may have hundreds of tables open, few of them active at
+**           a time.  So a store has no thread, no ring and no read buffer of
+**           its own.  It joins its process's struct process, borrows a ring for
+**           one call, and gives its background work to threads that serve all
+**           stores.
+** THREADS   Each kind of work has threads of its own, so that work waiting for
+**           a flush does not keep the flush from running.  Threads are started
+**           on demand, up to a limit that does not depend on the number of
+**           stores, and end when the last store leaves.
 ** STATES    of a background; all changes under the lock of the process
 **
-**     idle --wake, or its moment--> waiting --a thread takes it--> running
-**     running --run says never--> idle
-**     running --run says when, or it was woken meanwhile--> waiting
+**     idle --woken, or due--> waiting --a thread takes it--> running
+**     running --run returns "never"--> idle
+**     running --run returns a time, or it was woken while running--> waiting
 **
 ** INVARIANT 1. A background runs in one thread at a time.
-**           2. One that is woken while it runs, runs again.
-**           3. Where something waits there is a thread that sleeps no longer
-**              than until the first is due, or all are busy and no more may be
-**              started.
-** FORK      A child has none of this: its first store makes all anew.  It must
-**           not touch its parent's.
-** FAILURE   Opening a ring falls back to threads that read and write, which
-**           need no descriptor.
+**           2. A background woken while it runs, runs again.
+**           3. While any background waits, either some thread sleeps no longer
+**              than until the first is due, or all threads are busy and no more
+**              may be started.
+** FORK      A child inherits nothing: its first store creates everything again.
+**           It must not touch its parent's objects.
+** FAILURE   If a ring cannot be opened, threads that read and write take its
+**           place; they need no descriptor.
 */
 #ifndef EMB_PROCESS_H
 #define EMB_PROCESS_H
@@ -40,40 +40,41 @@
 struct process;
 struct hub;
 
-/* What stores of this env share; made for the first, freed with the last that
-** leaves.  ENOMEM. */
+/* The shared state of this env's stores; created for the first store, freed
+** when the last one leaves.  ENOMEM. */
 int process_join(struct env *, struct process **);
 void process_leave(struct process *);
 
 struct env *process_env(struct process *);
-/* What serves other processes (serve/hub.h), NULL: nothing yet; it is changed
-** by one thread at a time. */
+/* Returns the hub that serves other processes (serve/hub.h), NULL: none yet.
+** One thread at a time may change it, between these calls. */
 struct hub *process_hub_enter(struct process *);
 void process_hub_leave(struct process *, struct hub *);
 
-/* What each of hundreds of stores may have for a while. */
+/* Resources that each of hundreds of stores may hold for a while. */
 enum process_counted {
-  PROCESS_LINKS,   /* descriptors to ask a store's owner with */
+  PROCESS_LINKS,   /* descriptors connected to a store's owner */
   PROCESS_SERVING, /* threads for clients' sessions */
   PROCESS_COUNTED
 };
-/* One more (1) or less (-1) of them; no process: nothing. */
+/* Counts one more (1) or less (-1); does nothing if the process is NULL. */
 void process_count(struct process *, enum process_counted, int change);
-/* How long one of them is kept that nothing uses: `us`, and where there are
-** many, less and less, so that there are not more of them. */
+/* How long to keep an unused resource: `us`, or less the more there are, so
+** that their number does not grow. */
 uint64_t process_keeps_us(struct process *, enum process_counted, uint64_t us);
 
-/* A lock of what the whole process has.  A child after fork() may have
-** inherited it from a thread that it does not have: it begins with a new one,
-** and what it guards is to be begun anew, too. */
+/* A lock of process-wide data.  A child after fork() may have inherited it held
+** by a thread that does not exist there.  It therefore starts with a new lock,
+** and must also reinitialize the data. */
 struct process_lock {
   pthread_mutex_t lock;
-  /* Whose it is, getpid(); below 0: it is being made.  Acquire, release. */
+  /* The process it belongs to, getpid(); negative while it is being created.
+  ** Acquire, release. */
   _Atomic int64_t process;
 };
-/* Takes it; 1: for the first time in this process. */
+/* Takes the lock; 1: for the first time in this process. */
 int process_lock_enter(struct process_lock *, struct env *);
-/* 0: another thread has it. */
+/* 0: another thread holds it. */
 int process_lock_try(struct process_lock *, struct env *, int *is_new);
 void process_lock_leave(struct process_lock *);
 
@@ -85,13 +86,13 @@ struct process_queue {
   unsigned depth;
 };
 
-/* A queue for one call: one that is left from a call before, or a new one.  By
-** threads where there is no descriptor for a ring. */
+/* Takes a queue for one call: one kept from an earlier call, or a new one.  If
+** a ring cannot be opened, a queue over threads. */
 int process_queue_take(struct process *, int kind, unsigned depth,
                        struct process_queue *);
-/* Nothing is in flight in it any more. */
+/* Gives it back; nothing may be in flight in it. */
 void process_queue_give(struct process *, struct process_queue *);
-/* Memory to read into, as env->map gives it but not zeroed; NULL: out of it. */
+/* A read buffer, as from env->map but not zeroed; NULL: no memory. */
 void *process_buffer_take(struct process *, size_t bytes);
 void process_buffer_give(struct process *, void *, size_t bytes);
 
@@ -107,31 +108,31 @@ enum background_kind {
 #define BACKGROUND_NEVER UINT64_MAX
 
 struct background {
-  /* NULL: not started, or ended.  Whoever wakes reads it; relaxed, since what
-  ** it names is there as long as the store. */
+  /* NULL: not started, or ended.  Read by any thread that wakes it; relaxed,
+  ** since the process lives as long as the store. */
   _Atomic(struct process *) process;
   enum background_kind kind;
-  /* One piece of work; returns when the next is due, in the env's microseconds,
-  ** 0: now; BACKGROUND_NEVER: when it is woken. */
+  /* Does one piece of work; returns when the next is due, in microseconds of
+  ** the env's clock; 0: now; BACKGROUND_NEVER: when woken. */
   uint64_t (*run)(void *arg);
   void *arg;
-  /* The rest is the process's, under its lock. */
+  /* The rest belongs to the process, under its lock. */
   int state, is_woken, is_ending;
   uint64_t due_us;
   uint32_t at; /* in the heap of its kind */
 };
 
-/* Begins idle.  An errno: there is no memory, or no thread at all for it. */
+/* Starts idle.  An errno: there is no memory, or not a single thread for it. */
 int background_start(struct background *, struct process *,
                      enum background_kind, uint64_t (*run)(void *), void *arg);
-/* It is to run soon.  Nothing before its start and after its end. */
+/* Makes it run soon.  Does nothing before its start and after its end. */
 void background_wake(struct background *);
-/* It does not run any more, and never will.  Not from its run. */
+/* Returns when it does not run and never will again.  Not from its run. */
 void background_end(struct background *);
-/* Its run begins (1) or ends (-1) to wait for something that other work may
-** have to bring about: meanwhile one more thread may be started. */
+/* Its run starts (1) or stops (-1) waiting for something that may depend on
+** other work: while it waits, one more thread may be started. */
 void background_waits(struct background *, int change);
-/* Up to so many threads of the kind at a time, if that is more than now. */
+/* Raises the maximum number of threads of the kind; never lowers it. */
 void background_allow(struct process *, enum background_kind, uint32_t threads);
 
 #endif

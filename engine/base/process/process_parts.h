@@ -7,7 +7,7 @@
 
 #include "process.h"
 
-/* Of each kind of work at a time. */
+/* At a time, for each kind of work. */
 #define THREADS_MOST 4
 
 struct process_thread {
@@ -17,16 +17,16 @@ struct process_thread {
   void *handle;
 };
 
-/* The threads of one kind of work, and what waits for them; the process's
-** lock. */
+/* The threads of one kind of work, and the backgrounds waiting for them; under
+** the process's lock. */
 struct crew {
-  struct background **heap; /* what waits, the first due at the root */
+  struct background **heap; /* waiting, the first due at the root */
   uint32_t waiting, room;   /* of the heap: it has room for all members */
-  uint32_t members;         /* that are started and not ended */
-  /* One that neither sleeps nor works looks at the heap before it sleeps. */
+  uint32_t members;         /* backgrounds started and not ended */
+  /* A thread that neither sleeps nor works checks the heap before it sleeps. */
   uint32_t threads, sleeping, working;
-  uint32_t most;    /* threads at a time, but for those */
-  uint32_t blocked; /* whose work waits (background_waits) */
+  uint32_t most;    /* maximum threads, plus one per blocked thread */
+  uint32_t blocked; /* threads whose work waits (background_waits) */
   pthread_cond_t arrived;
 };
 
@@ -34,30 +34,30 @@ struct crew {
 #define BUFFERS_KEPT 8
 
 struct process {
-  struct process *next; /* the list's lock, and so has */
+  struct process *next; /* list_lock; references too */
   uint64_t references;
   struct env *env;
-  pthread_mutex_t hub_lock; /* held while the hub is made or ended */
+  pthread_mutex_t hub_lock; /* held to create or end the hub */
   struct hub *hub;
   _Atomic uint32_t counted[PROCESS_COUNTED]; /* relaxed */
   pthread_mutex_t lock;                      /* the background work */
-  pthread_cond_t ended; /* a run that is to be the last is over */
+  pthread_cond_t ended; /* the last run of a background is over */
   struct crew crews[BACKGROUND_KINDS];
   struct process_thread *running, *over; /* to be joined */
   int is_stopping;
-  /* What no call uses at the moment. */
+  /* Kept for the next call; no call uses them now. */
   pthread_mutex_t stock_lock;
   struct process_queue queues[QUEUES_KEPT]; /* oldest first; stock_lock */
   uint32_t queue_count;                     /* stock_lock */
   struct process_buffer {
     void *start;
     size_t bytes;
-  } buffers[BUFFERS_KEPT]; /* the same; stock_lock */
+  } buffers[BUFFERS_KEPT]; /* oldest first; stock_lock */
   uint32_t buffer_count;   /* stock_lock */
 };
 
 void background__init(struct process *);
-/* All threads end, and nothing is left to run. */
+/* Ends all threads; nothing may be left to run. */
 void background__free(struct process *);
 void queues__free(struct process *);
 

@@ -2,9 +2,9 @@
 **
 ** queues.c -- rings and read buffers, each used by one call at a time.
 **
-** A ring is a descriptor and a system call to make, so some are kept.  A call
-** takes one of the depth it wants, or makes it; what comes back beyond
-** QUEUES_KEPT takes the place of the one kept longest.
+** A ring costs a descriptor and a system call, so some are kept.  A call takes
+** one of the depth it wants, or opens a new one.  Once QUEUES_KEPT are kept, a
+** returned ring replaces the one kept longest.
 */
 #include "process_parts.h"
 

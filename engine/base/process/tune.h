@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** tune.h -- how many requests and workers the asynchronous batches use.
+** tune.h -- tunes the number of requests and workers of asynchronous batches.
 **
 ** The rule is CAM's (section 4): the computation between two batches hides
-** their I/O, so more is put into I/O while it takes longer than the
-** computation, and less when it is much shorter.  ratio = I/O time / compute
-** time of a batch.  Above 1.1 in TUNE_STREAK batches running, the requests in
-** flight double, and at their ceiling a worker is added; below 0.7 as often, a
-** worker is taken away, then the requests are halved.  In between, and after
-** every change, the count begins anew.
+** their I/O, so I/O gets more resources while it takes longer than the
+** computation, and fewer when it is much shorter.  ratio = I/O time / compute
+** time of a batch.  After TUNE_STREAK consecutive batches above 1.1, the
+** requests in flight double, and once at their ceiling a worker is added.
+** After as many below 0.7, a worker is removed, and once at their minimum the
+** requests are halved.  A ratio in between, or any change, restarts the count.
 */
 #ifndef EMB_PROCESS_TUNE_H
 #define EMB_PROCESS_TUNE_H
@@ -31,14 +31,14 @@ struct tune {
   _Atomic uint64_t io_us, compute_us, wait_us, ratio;
   _Atomic uint64_t raised, lowered, batches;
   _Atomic uint32_t decision;
-  int streak; /* batches above (positive) or below running */
+  int streak; /* consecutive batches above (positive) or below */
 };
 
-/* 0 stands for the default. */
+/* 0: the default. */
 void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
                uint32_t workers_min, uint32_t workers_max);
-/* A batch took this long from start to end, and its session computed and
-** waited this long. */
+/* Reports the time of a batch from start to end, and the times that its session
+** computed and waited. */
 void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,
                 uint64_t wait_us);
 

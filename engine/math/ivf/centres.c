@@ -59,7 +59,8 @@ void ivf__nearer_free(struct nearer *nearer, struct env *env) {
   *nearer = (struct nearer){0};
 }
 
-/* The rows are the queries of the tile: packed once, all centres come past. */
+/* The rows are the queries of the tile, packed once; all centres are streamed
+** past them. */
 void ivf__nearest(struct nearer *nearer, const struct centres *centres,
                   const float *rows, size_t n, uint32_t *list) {
   const struct distance_ops *distance = nearer->distance;
@@ -96,7 +97,7 @@ int ivf__training_init(struct training *t, struct env *env,
     ivf__training_free(t);
     return 0;
   }
-  /* Rows in equal steps through the sample, whose order is of no meaning. */
+  /* Rows in equal steps through the sample, whose order has no meaning. */
   for (uint32_t i = 0; i < count; i++) {
     memcpy(centres->rows + (size_t)i * dim,
            sample + (size_t)(i * (uint64_t)n / count) * dim,
@@ -116,7 +117,7 @@ void ivf__training_free(struct training *t) {
   t->counts = NULL;
 }
 
-/* Half of the rows of the largest, for a centre that has none. */
+/* Gives an empty centre half of the rows of the largest one. */
 static void seed_empty(struct training *t, uint32_t empty) {
   struct centres *c = t->centres;
   uint32_t most = 0;

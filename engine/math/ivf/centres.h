@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** centres.h -- the centres of an index's lists: which is nearest, and how they
-** are found (k-means).
+** centres.h -- the centres of an index's lists: finding the nearest one, and
+** training them (k-means).
 **
-** TRAINING Lloyd's rounds over a sample, from centres that are rows of it.  A
-**          centre that gets no row is put beside the one that has most, so that
-**          the two share its rows.  It stops after IVF_ROUNDS, or when a round
-**          gains less than a hundredth.  In pieces: other background work goes
-**          on beside it.
-** THREADS  Training belongs to one thread.  Centres do not change.
+** TRAINING Lloyd's rounds over a sample, starting from rows of the sample.  A
+**          centre that gets no row is moved next to the centre with the most
+**          rows, so that the two share them.  Training stops after IVF_ROUNDS,
+**          or when a round gains less than a hundredth.  It runs in pieces, so
+**          that other background work can proceed.
+** THREADS  Training belongs to one thread.  Trained centres do not change.
 */
 #ifndef EMB_IVF_CENTRES_H
 #define EMB_IVF_CENTRES_H
@@ -33,10 +33,10 @@ static inline const float *centres_row(const struct centres *centres,
                                        uint32_t i) {
   return centres->rows + (size_t)i * centres->dim;
 }
-/* The lengths of the rows are known by now. */
+/* Computes `squares`; the rows are complete. */
 void ivf__centres_measure(struct centres *centres);
 
-/* What finding the nearest centres of rows takes. */
+/* Buffers for finding the nearest centres of rows. */
 struct nearer {
   const struct distance_ops *distance;
   const struct ivf_ops *ops;
@@ -45,8 +45,9 @@ struct nearer {
 #define NEARER_ROWS 256
 int ivf__nearer_init(struct nearer *nearer, struct env *env, uint32_t dim);
 void ivf__nearer_free(struct nearer *nearer, struct env *env);
-/* The centre nearest to each of n rows, at most NEARER_ROWS; nearer->best: half
-** the square of their distance, less half the square of the row's length. */
+/* Finds the centre nearest to each of n rows, at most NEARER_ROWS.
+** nearer->best: half the squared distance, minus half the row's squared
+** length. */
 void ivf__nearest(struct nearer *nearer, const struct centres *centres,
                   const float *rows, size_t n, uint32_t *list);
 
@@ -58,13 +59,13 @@ struct training {
   uint32_t round;
   double *sums;
   uint32_t *counts;
-  double error, before; /* of this round, and the one before */
+  double error, before; /* of this round, and the previous one */
 };
 /* n: at least centres->count.  0: no memory. */
 int ivf__training_init(struct training *t, struct env *env,
                        struct centres *centres, float *sample, size_t n);
 void ivf__training_free(struct training *t);
-/* At most NEARER_ROWS rows; 1: that was all. */
+/* Processes at most NEARER_ROWS rows; 1: training is complete. */
 int ivf__training_step(struct training *t, struct nearer *nearer);
 
 #endif

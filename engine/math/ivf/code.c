@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** code.c -- see code.h: vectors to codes and back, and queries to what the
-** scanning functions (scan.c) take.
+** code.c -- see code.h: converts vectors to codes, and queries to the input of
+** the scanning functions (scan.c).
 */
 #include "code.h"
 
@@ -24,7 +24,7 @@ void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
   ivf__form_base(form, 1);
 }
 
-/* Ten powers of two below what is typical, and 22 above. */
+/* Ten powers of two below the typical value, and 22 above. */
 void ivf__form_base(struct ivf_form *form, float typical) {
   uint32_t bits;
   typical = typical > 1e-30f ? typical < 1e30f ? typical : 1e30f : 1e-30f;
@@ -32,9 +32,9 @@ void ivf__form_base(struct ivf_form *form, float typical) {
   form->base = ((bits >> 23) - 10) << 23;
 }
 
-/* ---- vectors as they are compared ---------------------------------------- */
+/* ---- preparing vectors --------------------------------------------------- */
 
-/* The transform of p elements, a power of two; of length 1. */
+/* Transforms p elements, a power of two; preserves the length. */
 static void hadamard_transform(float *x, uint32_t p) {
   for (uint32_t half = 1; half < p; half *= 2) {
     for (uint32_t i = 0; i < p; i += 2 * half) {
@@ -51,8 +51,8 @@ static void hadamard_transform(float *x, uint32_t p) {
   }
 }
 
-/* Signs, then the transform of the first p elements, and of the last p: every
-** element has then to do with every other one after two rounds. */
+/* Flips signs, then transforms the first p elements, and the last p: after two
+** rounds, every element depends on every other one. */
 static void ivf_turn(float *x, uint32_t dim) {
   uint32_t p = 1;
   while (p * 2 <= dim) {
@@ -92,7 +92,7 @@ int ivf__prepare(const struct ivf_form *form, float *vector) {
 
 /* ---- marks --------------------------------------------------------------- */
 
-/* The least mark whose value is at least x, or the nearest one. */
+/* The smallest mark whose value is at least x if `up`, else the nearest one. */
 static uint8_t mark_at_least(const struct ivf_form *form, float x, int up) {
   uint32_t bits, step = UINT32_C(1) << IVF_MARK_SHIFT;
   memcpy(&bits, &x, sizeof bits);
@@ -113,7 +113,7 @@ static float largest_element(const float *x, uint32_t n) {
   return most;
 }
 
-/* *sum: of all |element|. */
+/* Returns the length of x; *sum: the sum of all |element|. */
 static float length_of(const float *x, uint32_t n, float *sum) {
   float squares = 0, sizes = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -132,7 +132,7 @@ float ivf__mark_size(const struct ivf_form *form, const float *residual) {
 
 /* ---- codes --------------------------------------------------------------- */
 
-/* To the nearest whole number, which is small. */
+/* Rounds to the nearest whole number, which must be small. */
 static int32_t nearest_whole(float x) {
   const float big = 12582912; /* 1.5 * 2^23: no fraction is left */
   return (int32_t)((x + big) - big);
@@ -149,7 +149,7 @@ static uint32_t element_code(uint32_t bits, float x) {
   return (uint32_t)(c < low ? low : c > high ? high : c);
 }
 
-/* Where element i of a code stands: its word and the first bit there. */
+/* The position of element i in a code: its word, and its first bit there. */
 static uint32_t element_word(uint32_t bits, uint32_t i, uint32_t *shift) {
   uint32_t per_word = 32 / bits, at = i % per_word;
   *shift = at % 4 * 8 + at / 4 * bits;
@@ -182,7 +182,7 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 
 /* ---- queries ------------------------------------------------------------- */
 
-/* Two products of 255 and 64 fit into 16 bits, of 15 and 127 anyway. */
+/* Two products of 255 and 64 fit into 16 bits; of 15 and 127 they do anyway. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step) {
   float most = largest_element(q, form->dim);

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: MIT
 **
-** code.h -- codes: what the lists keep of a vector instead of the vector.
+** code.h -- codes, which the lists store in place of vectors.
 **
 ** A code has 8, 4 or 1 bits for each element of a residual o, which is the
-** vector minus the centre of its list; or there is none (0 bits).  What a code
-** stands for:
+** vector minus the centre of its list; or there is no code (0 bits).  The value
+** of a code:
 **
 **   8   x = s * (c - 128) / 127       c in 1..255
 **   4   x = s * (2c - 15) / 15        c in 0..15
 **   1   x = f * (2c - 1)              c in 0, 1
 **
-** s is at least the largest |element|, so that no element is cut off, and one
-** of 256 values that a byte can name: the code is made for that value, which
-** therefore costs no accuracy.  Of 1 bit it is the estimator of RaBitQ (Gao,
-** Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error
-** Bound", SIGMOD 2024): f = |o|^2 / sum |o_i|, which makes the product with any
-** other vector right on average, and a second byte for |o|.
+** s is at least the largest |element|, so that no element is clamped, and is
+** one of 256 values, stored as a byte (the mark).  The code is computed with
+** that value, so its rounding costs no accuracy.  With 1 bit, the code is the
+** estimator of RaBitQ (Gao, Long, "RaBitQ: Quantizing High-Dimensional Vectors
+** with a Theoretical Error Bound", SIGMOD 2024): f = |o|^2 / sum |o_i|, which
+** makes the product with any other vector correct on average, and a second byte
+** for |o|.
 **
-** With 4 and 1 bits vectors are turned first (ivf__turn), so that no element is
-** much larger than the others: a product with random signs and a fast
-** Hadamard transform, which changes neither distance nor product.
+** With 4 and 1 bits, vectors are rotated first (ivf_turn), so that no element
+** is much larger than the others: a product with random signs and a fast
+** Hadamard transform, which preserves distances and products.
 **
-** ERROR    8, 4: |o - x| <= s * sqrt(dim) / 254, or / 15.  1: the product of x
-**          with q is off by at most e * sqrt((1 - r^2) / r^2 / (dim - 1)) *
-**          |q| |o|, r = sum |o_i| / (|o| sqrt(dim)), with a probability of
+** ERROR    8, 4: |o - x| <= s * sqrt(dim) / 254, or / 15.  1: the error of the
+**          product of x with q is at most e * sqrt((1 - r^2) / r^2 / (dim - 1))
+**          * |q| |o|, r = sum |o_i| / (|o| sqrt(dim)), with a probability of
 **          1 - 2 exp(-e^2 / 2).  The query is rounded to 7 or 8 bits, by at
 **          most 1/128 or 1/254 of its largest element.
 ** LAYOUT   of 16 entries, IVF_BLOCK: words of 32 bits, [word][entry].  A word
 **          holds 32 / bits elements, in 8 / bits planes of four: byte b of
 **          plane p, at bits p * bits to p * bits + bits - 1 of the byte, is
 **          element 4 * p + b of the word.  So one load has four elements of 16
-**          entries, which one instruction multiplies and adds up.
+**          entries, which one instruction multiplies and sums.
 ** MARK     one of the 256 values: float32 bits base + (mark << 20), 32 powers
-**          of two in steps of an eighth.  So many, as what is larger would be
-**          cut off: vectors that training has made a thousand times as long
-**          are found until there are new centres.
+**          of two in steps of an eighth.  The range is this wide because larger
+**          values would be clamped: vectors that training has made a thousand
+**          times as long are still found until there are new centres.
 */
 #ifndef EMB_IVF_CODE_H
 #define EMB_IVF_CODE_H
@@ -50,9 +51,9 @@ struct ivf_form {
   uint32_t dim;
   uint32_t bits;   /* 8, 4, 1 or 0 */
   uint32_t words;  /* of an entry's code */
-  uint32_t marks;  /* bytes of an entry beside it */
+  uint32_t marks;  /* bytes of an entry's marks */
   uint32_t metric; /* EMB_L2, ... */
-  uint32_t base;   /* of its marks */
+  uint32_t base;   /* of the marks */
 };
 
 static inline size_t ivf_code_bytes(const struct ivf_form *form) {
@@ -69,12 +70,12 @@ static inline float ivf_mark(const struct ivf_form *form, uint8_t mark) {
   return value;
 }
 
-/* As the index compares it: of length 1 for EMB_COSINE, turned.  0: it has no
-** direction, EMB_COSINE. */
+/* Converts a vector to the form that the index compares: of length 1 for
+** EMB_COSINE, and rotated.  0: it has no direction, EMB_COSINE. */
 int ivf__prepare(const struct ivf_form *form, float *vector);
-/* What a mark of the residual is made for. */
+/* The value that the residual's mark must represent. */
 float ivf__mark_size(const struct ivf_form *form, const float *residual);
-/* The code of a residual: form->words words, and form->marks bytes. */
+/* Encodes a residual: form->words words, and form->marks bytes. */
 void ivf__encode(const struct ivf_form *form, const float *residual,
                  uint32_t *words, uint8_t *marks);
 
@@ -84,31 +85,33 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 struct ivf_probe {
   const int8_t *query; /* in the order of the elements; words * 32 / bits */
   uint32_t words, bits, base;
-  int32_t pad; /* of the squares of each entry, what is behind its elements */
+  int32_t pad; /* contribution of the padding to an entry's square */
   float a, b, k, c;
 };
 
 struct ivf_ops {
   const char *name;
-  /* 16 entries.  Bits of those below the limit. */
+  /* Scores 16 entries.  Returns a bit for each one below the limit. */
   uint32_t (*scan)(const struct ivf_probe *probe, const uint32_t *codes,
                    const uint8_t *marks, float limit, float *to);
-  /* best[j], at[j] = half - products[j], i where that is less. */
+  /* best[j], at[j] = half - products[j], i where half - products[j] is less. */
   void (*minimum)(float *best, uint32_t *at, const float *products, size_t n,
                   float half, uint32_t i);
 };
 
-/* Form i that this processor can run, 0 the scalar one; NULL at the end. */
+/* Returns form i of those that this processor can run, 0 the scalar one; NULL
+** at the end. */
 const struct ivf_ops *ivf__ops(int i);
 /* The widest of them. */
 const struct ivf_ops *ivf__ops_best(void);
 
-/* A query's elements as 7 or 8 bits.  q: dim floats; to: room for 32 / bits *
-** words; the element of to is that of q divided by *step.  Returns the sum. */
+/* Rounds a query's elements to 7 or 8 bits.  q: dim floats; to: room for
+** 32 / bits * words elements, each that of q divided by *step.  Returns their
+** sum. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step);
-/* The same as part of a probe of l2 or cosine, or of a product, whose distance
-** from the centre is `a`. */
+/* Sets a probe for a rounded query of l2 or cosine, or of a product, whose
+** distance from the centre is `a`. */
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum);
 

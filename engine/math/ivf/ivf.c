@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf.c -- see ivf.h: making, training and maintaining; search.c searches.
+** ivf.c -- see ivf.h: creation, training and maintenance; search.c searches.
 */
 #include "ivf.h"
 
@@ -9,7 +9,7 @@
 
 #include "engine/emb.h"
 
-/* ---- making -------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------ */
 
 static int64_t key_at_place(const void *arg, uint32_t place) {
   return lists_keys(arg, place / IVF_BLOCK)[place % IVF_BLOCK];
@@ -139,7 +139,7 @@ void ivf_writer_free(struct ivf_writer *writer) {
   memset(writer, 0, sizeof *writer);
 }
 
-/* An entry for a key that has none. */
+/* Adds an entry for a key that has none. */
 static int set_new(struct ivf *ivf, uint32_t list,
                    const struct ivf_entry *entry) {
   uint32_t place = ivf__lists_append(&ivf->lists, list, entry);
@@ -154,8 +154,8 @@ static int set_new(struct ivf *ivf, uint32_t list,
   return EMB_OK;
 }
 
-/* First the new entry, then the places, then the old one: a search that has
-** passed neither finds the key twice, not never. */
+/* Adds the new entry, then changes the place, then kills the old entry: a
+** search may find the key twice, but never misses it. */
 static int set_moved(struct ivf *ivf, uint32_t list, uint32_t from,
                      const struct ivf_entry *entry) {
   uint32_t place = ivf__lists_append(&ivf->lists, list, entry);

@@ -21,7 +21,7 @@ int ivf__lists_init(struct lists *lists, struct env *env,
                     const struct ivf_form *form, uint32_t count,
                     uint64_t expected) {
   size_t block = lists_block_bytes(form);
-  /* Large ones lie in huge pages, which only a large index fills. */
+  /* Large chunks are in huge pages, which only a large index fills. */
   size_t most = expected / IVF_BLOCK * block > 16u * CHUNK_LARGE ? CHUNK_LARGE
                                                                  : CHUNK_SMALL;
   *lists = (struct lists){
@@ -85,7 +85,7 @@ static void gate_open(struct ivf_list *list) {
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* A block for a list; BLOCK_NONE: no memory. */
+/* Takes a block for a list; BLOCK_NONE: no memory. */
 static uint32_t block_take(struct lists *lists) {
   struct env *env = lists->env;
   uint32_t block = lists->free;
@@ -196,7 +196,7 @@ void ivf__lists_kill(const struct lists *lists, uint32_t place) {
 
 /* ---- holes --------------------------------------------------------------- */
 
-/* The entry at a place goes to another one, which is a hole. */
+/* Copies the entry at a place to a hole. */
 static void copy_to_hole(struct lists *lists, uint32_t from, uint32_t to) {
   uint32_t *codes = lists_codes(lists, to / IVF_BLOCK) + to % IVF_BLOCK;
   uint8_t *marks = lists_marks(lists, to / IVF_BLOCK) + to % IVF_BLOCK;
@@ -213,7 +213,7 @@ static void copy_to_hole(struct lists *lists, uint32_t from, uint32_t to) {
       lists_keys(lists, from / IVF_BLOCK)[from % IVF_BLOCK];
 }
 
-/* Takes the first block, of which nothing is live, out of its list. */
+/* Frees the first block of a list, which has no live entry. */
 static void drop_first(struct lists *lists, struct ivf_list *list) {
   uint32_t block = list->first;
   struct ivf_head *head = lists_head(lists, block);
@@ -225,8 +225,8 @@ static void drop_first(struct lists *lists, struct ivf_list *list) {
   lists->free = block;
 }
 
-/* The place of an entry of the first block; PLACE_NONE: the list is empty, or
-** `block` has become the first one. */
+/* Returns the place of a live entry in the first block, after dropping blocks
+** without any; UINT32_MAX: the list is empty, or `block` is now the first. */
 static uint32_t last_entry(struct lists *lists, struct ivf_list *list,
                            uint32_t block) {
   while (list->first != BLOCK_NONE && list->first != block) {

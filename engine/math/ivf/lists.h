@@ -2,9 +2,9 @@
 **
 ** lists.h -- the lists of an index: keys with their codes, in blocks of 16.
 **
-** A block belongs to one list, or to none; it never moves, so that a place, the
-** number of a block and a slot in it, names an entry as long as that is there.
-** Blocks come out of chunks, which are freed with the index only.
+** A block belongs to one list or to none, and never moves.  So a place, which
+** is a block number and a slot in it, names an entry as long as the entry
+** exists.  Blocks come from chunks, which are freed only with the index.
 **
 **   chunk      heads [blocks]        next block of the list, which list, and a
 **                                    bit for each slot whose entry is live
@@ -12,16 +12,14 @@
 **              keys  [blocks][16]
 **              marks [blocks][marks][16]
 **
-** New entries go to the first block of a list, or to a new one before it;
-** entries that died leave holes, which ivf__lists_close fills from the first
-** block.
+** New entries go to the first block of a list, or to a new block before it.
+** Dead entries leave holes, which ivf__lists_close fills from the first block.
 **
-** GATE     Of each list: readers count themselves in, for the time of looking
-**          through it; the maintainer has it alone, for the time of writing one
-**          entry.
-** THREADS  One maintainer.  A live bit is cleared by any thread, while it takes
-**          the key out of the places and has their lock; it is set by the
-**          maintainer, in a slot that nobody looks up.
+** GATE     One per list: readers count themselves in while they scan the list;
+**          the maintainer holds it exclusively while it writes one entry.
+** THREADS  One maintainer.  Any thread may clear a live bit while it removes
+**          the key from the places, under their lock.  The maintainer sets it,
+**          in a slot that nobody looks up.
 */
 #ifndef EMB_IVF_LISTS_H
 #define EMB_IVF_LISTS_H
@@ -37,17 +35,17 @@
 struct ivf_head {
   uint32_t next;
   uint16_t list;
-  /* A bit for each slot.  Set by the maintainer (release), cleared by whoever
-  ** took the key away (release); read acquire. */
+  /* A bit for each slot.  Set by the maintainer (release), cleared by the
+  ** thread that removed the key (release); read acquire. */
   _Atomic uint16_t live;
 };
 
 struct ivf_list {
-  /* The highest bit: the maintainer is inside, or wants to; below: how many
-  ** readers are.  Acquire to enter, release to leave. */
+  /* The highest bit: the maintainer is inside, or waits to enter; below: the
+  ** number of readers.  Acquire to enter, release to leave. */
   _Atomic uint32_t gate;
-  uint32_t first; /* block; gate */
-  /* Written by the maintainer, read by whoever chooses lists; relaxed. */
+  uint32_t first; /* block; under the gate */
+  /* Written by the maintainer, read by searches to choose lists; relaxed. */
   _Atomic uint32_t blocks;
 };
 
@@ -58,13 +56,13 @@ struct lists {
   uint32_t count;
   uint32_t chunk_bits; /* blocks of a chunk, as a power of two */
   size_t chunk_bytes;
-  char **chunks;   /* the maintainer's, but for what it has published */
+  char **chunks;   /* the maintainer's, except published ones */
   uint32_t blocks; /* taken out of chunks */
-  uint32_t free;   /* the first of those that belong to no list */
+  uint32_t free;   /* the first block that belongs to no list */
   uint32_t chunk_count;
 };
 
-/* expected: rows, about.  0: no memory. */
+/* expected: rows, approximately.  0: no memory. */
 int ivf__lists_init(struct lists *lists, struct env *env,
                     const struct ivf_form *form, uint32_t count,
                     uint64_t expected);
@@ -112,7 +110,7 @@ static inline uint32_t lists_blocks(const struct lists *lists, uint32_t list) {
   return atomic_load_explicit(&lists->all[list].blocks, memory_order_relaxed);
 }
 
-/* A reader's stay in a list. */
+/* A reader enters and leaves a list. */
 void ivf__list_enter(struct ivf_list *list);
 void ivf__list_leave(struct ivf_list *list);
 
@@ -121,23 +119,22 @@ struct ivf_entry {
   const uint32_t *words;
   const uint8_t *marks;
 };
-/* The maintainer's: a live entry in a slot of its own; PLACE_NONE (places.h):
-** no memory. */
+/* For the maintainer: adds a live entry in a slot of its own, and returns its
+** place; PLACE_NONE (places.h): no memory. */
 uint32_t ivf__lists_append(struct lists *lists, uint32_t list,
                            const struct ivf_entry *entry);
-/* A block of its own for entries of a file, the bits of `live`: the place of
-** the first slot, or PLACE_NONE: no memory. */
+/* Adds a block for the entries of a file whose bits are in `live`; returns the
+** place of its first slot, or PLACE_NONE: no memory. */
 uint32_t ivf__lists_restore(struct lists *lists, uint32_t list, uint32_t live,
                             const int64_t *keys, const uint32_t *words,
                             const uint8_t *marks);
-/* Another code for the entry at a place. */
+/* Replaces the code of the entry at a place. */
 void ivf__lists_replace(struct lists *lists, uint32_t place,
                         const struct ivf_entry *entry);
-/* The entry is not live any more. */
+/* Marks the entry as dead. */
 void ivf__lists_kill(const struct lists *lists, uint32_t place);
-/* Fills holes of a list until none is left but in its first block.  moved: the
-** key goes to another place; 0: it was taken away, and the new entry is dead.
-*/
+/* Fills the holes of a list, except those in its first block.  moved: gives the
+** key its new place; 0: the key was removed, and the new entry dies. */
 void ivf__lists_close(struct lists *lists, uint32_t list,
                       int (*moved)(void *arg, int64_t key, uint32_t from,
                                    uint32_t to),

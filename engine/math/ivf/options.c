@@ -27,7 +27,7 @@ static const struct param_kind ivf_kinds[] = {{"ivf", ivf_params},
                                               {NULL, NULL}};
 static const struct param_list ivf_list_of = {"index", ivf_kinds, ivf_common};
 
-/* `none` as a value is the number 0. */
+/* Replaces the value `none` by the number 0. */
 static void replace_none(char *to, size_t size, const char *text) {
   const char *none = strstr(text, "none");
   if (none && none > text && strchr("= ", none[-1])) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** options.h -- the text that asks for an index: ivf(lists=1000, code=8).
+** options.h -- the text that declares an index: ivf(lists=1000, code=8).
 **
-**   lists    how many; 0: as many as the table asks for
+**   lists    number of lists; 0: derived from the size of the table
 **   code     bits for each element: 8, 4, 1, or 0 (also `none`): no codes, all
 **            keys of a list are candidates
-**   probes   lists that a search looks into; 0: as many as the lists ask for
-**   memory   the most MiB that the index may take; 0: what it needs
+**   probes   lists that a query searches; 0: derived from the number of lists
+**   memory   maximum MiB of the index; 0: as much as it needs
 */
 #ifndef EMB_IVF_OPTIONS_H
 #define EMB_IVF_OPTIONS_H
@@ -21,9 +21,9 @@ struct ivf_options {
   double lists, code, probes, memory;
 };
 
-/* EMB_RANGE names what is wrong. */
+/* EMB_RANGE: the error names the offending part. */
 int ivf_parse(struct ivf_options *options, const char *text, emb_err *err);
-/* With all parameters; the length, 0 if size is not enough. */
+/* Writes all parameters; returns the length, or 0 if size is too small. */
 size_t ivf_print(const struct ivf_options *options, char *out, size_t size);
 
 #endif

@@ -37,8 +37,7 @@ void ivf__places_free(struct places *places) {
   }
 }
 
-/* The slot of a key, or of a place of it if that is known; UINT32_MAX: none.
-** Under the lock. */
+/* The slot of a key; UINT32_MAX: none.  Under the lock. */
 static uint32_t find_slot(const struct places *places,
                           const struct places_part *part, int64_t key,
                           uint64_t hash) {
@@ -106,9 +105,9 @@ uint64_t ivf__places_count(struct places *places) {
   return n;
 }
 
-/* ---- a part anew --------------------------------------------------------- */
+/* ---- rebuilding a part --------------------------------------------------- */
 
-/* What the part has now, in slots that are all free; how many. */
+/* Copies the part's places to slots that are all free; returns their number. */
 static uint32_t copy_part(const struct places *places,
                           const struct places_part *part,
                           _Atomic(uint32_t) *slots, uint32_t size) {
@@ -128,10 +127,10 @@ static uint32_t copy_part(const struct places *places,
   return n;
 }
 
-/* Attempts beside those that take away; the last one keeps them out. */
+/* Attempts beside removals; then one under the lock, which keeps them out. */
 #define COPY_TRIES 3
 
-/* Only the maintainer changes size and slots: it may read them as they are. */
+/* Only the maintainer changes size and slots, so it reads them without lock. */
 static int renew_part(struct places *places, struct places_part *part) {
   struct env *env = places->env;
   spin_acquire(&part->lock);

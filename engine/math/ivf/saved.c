@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** saved.c -- what a file has of an index, and the check that its parts agree;
+** saved.c -- the saved form of an index, and the check that its parts agree;
 ** see ivf.h.
 */
 #include "engine/emb.h"
@@ -40,7 +40,7 @@ int ivf_restore(struct ivf *ivf, const struct ivf_saved *saved) {
   for (; live; live &= live - 1) {
     uint32_t slot = (uint32_t)__builtin_ctz(live);
     int64_t key = saved->keys[slot];
-    /* Twice in one block, which no index writes. */
+    /* True for a key twice in one block, which no index writes. */
     int there = ivf_has(ivf, key);
     if (there || !ivf__places_add(&ivf->places, key, place + slot)) {
       ivf__lists_kill(&ivf->lists, place + slot);

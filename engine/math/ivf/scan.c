@@ -4,13 +4,13 @@
 ** loop of a search: in scalar form, which is the reference, and for AVX2 and
 ** AVX-512 with VNNI.
 **
-** Query and codes are whole numbers, so all forms come to the same sums; of the
-** results, which are float32, only the last bits differ.
+** Query and codes are integers, so all forms compute the same sums; the
+** results, which are float32, differ only in the last bits.
 **
-** The square of what a code of 8 or 4 bits stands for is computed from the code
-** in passing, though it could be stored: the time of a scan is that of reading
-** the codes, and two bytes for each key are an eighth of what an index may
-** take beside them.
+** The square of the value of an 8-bit or 4-bit code is computed on the fly from
+** the code, though it could be stored: a scan takes as long as reading the
+** codes, and two bytes for each key are an eighth of what an index may use
+** beside them.
 */
 #include "code.h"
 
@@ -201,7 +201,7 @@ IVF_AVX512 IVF_INLINE void code_sums_avx512(const struct ivf_probe *p,
   const __m512i sizes = _mm512_broadcast_i32x4(
       _mm_setr_epi8(15, 13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15));
   const int8_t *query = p->query;
-  /* Two of each, as an addition waits for the one before. */
+  /* Two of each, because each addition waits for the previous one. */
   __m512i sum[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   __m512i other[2] = {sum[0], sum[0]};
   for (uint32_t w = 0; w < p->words; w++) {

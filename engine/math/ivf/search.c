@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** search.c -- the search of ivf.h: which lists, and what of them is nearest by
-** its code.
+** search.c -- the search of ivf.h: chooses lists, and finds their nearest
+** entries by code.
 **
-** Candidates gather in an array twice as long as what is kept; when it is full
-** the better half stays, and what is not better than the worst of that does not
-** come in any more.
+** Candidates are collected in an array twice as long as the number to keep.
+** When it is full, the better half stays; from then on, only candidates better
+** than the worst of that half are added.
 */
 #include <float.h>
 #include <string.h>
@@ -44,13 +44,13 @@ void ivf_search_free(struct ivf_search *search) {
   memset(search, 0, sizeof *search);
 }
 
-/* One of so many blocks is asked what a condition admits. */
+/* One in this many blocks is sampled for the keys that a condition admits. */
 #define SAMPLED_BLOCKS 16
 
 /* ---- lists --------------------------------------------------------------- */
 
-/* order[0..probes): the lists of the lowest scores, in no order.  Quickselect
-** (Hoare). */
+/* Sets order[0..probes) to the lists with the lowest scores, in no order.
+** Quickselect (Hoare). */
 static void select_lists(const float *scores, uint32_t *order, uint32_t n,
                          uint32_t probes) {
   uint32_t low = 0, high = n;
@@ -93,8 +93,8 @@ static void sort_lists(const float *scores, uint32_t *order, uint32_t n) {
   }
 }
 
-/* The lists to look into, the nearest centre first; those that are empty are
-** none.  How many. */
+/* Chooses the nonempty lists to search, the nearest centre first; returns their
+** number. */
 static uint32_t choose_lists(struct ivf_search *search, uint32_t probes) {
   const struct ivf *ivf = search->ivf;
   const struct centres *c = &ivf->centres;
@@ -117,7 +117,7 @@ static uint32_t choose_lists(struct ivf_search *search, uint32_t probes) {
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* The `most` nearest come first; the estimate that none of them exceeds. */
+/* Keeps the `most` nearest candidates; returns their largest estimate. */
 static float keep_nearest(struct ivf_search *search, size_t most) {
   struct ivf_candidate *found = search->found;
   size_t low = 0, high = search->n;
@@ -174,7 +174,7 @@ static int admits_key(const struct ivf_asked *asked, int64_t key) {
   return !asked->admits || asked->admits(asked->arg, key);
 }
 
-/* Which entries of a block a condition admits, where it is asked first. */
+/* The entries of a block that a condition admits, if tested before codes. */
 static uint32_t admit_first(struct ivf_search *search,
                             const struct ivf_asked *asked, const int64_t *keys,
                             uint32_t live) {
@@ -184,7 +184,7 @@ static uint32_t admit_first(struct ivf_search *search,
   return admitted;
 }
 
-/* Some blocks tell which part of the keys a condition admits. */
+/* Samples the fraction of keys that a condition admits. */
 static void sample_admitted(struct ivf_search *search,
                             const struct ivf_asked *asked, const int64_t *keys,
                             uint32_t live) {
@@ -195,8 +195,8 @@ static void sample_admitted(struct ivf_search *search,
   }
 }
 
-/* The query as codes of the list's residuals are compared with it.  Of a
-** product the query is rounded once, at the first list. */
+/* Prepares the query for comparison with the codes of a list's residuals.  For
+** a product, the query is rounded once, at the first list. */
 static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
                        uint32_t list, int is_first, float *step, int32_t *sum) {
   const struct ivf *ivf = search->ivf;
@@ -218,7 +218,7 @@ static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
   ivf__probe(probe, &ivf->form, a, *step, *sum);
 }
 
-/* Without codes all that are live; `room` for them there is. */
+/* Without codes: takes all live entries, for which there is room. */
 static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
                       uint32_t number) {
   struct lists *lists = &search->ivf->lists;
@@ -245,8 +245,8 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
   ivf__list_leave(list);
 }
 
-/* The keys of the block after this one: where each is asked for a condition
-** before its code is looked at, a block takes less time than they do. */
+/* Prefetches the keys of the block after this one: if every key is tested
+** before its code, a block takes less time than fetching its keys. */
 static void prefetch_keys(const struct lists *lists, uint32_t block) {
   if (block == BLOCK_NONE) {
     return;

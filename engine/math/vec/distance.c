@@ -2,9 +2,8 @@
 **
 ** distance.c -- emb_distance, in double precision; see emb.h.
 **
-** Several lanes, which the compiler may compute side by side: the order of the
-** additions is part of the result, which must be the same wherever it is
-** computed.
+** Uses several lanes, which the compiler may vectorize.  The order of additions
+** is fixed, because the result must be the same on every machine.
 */
 #include "distance.h"
 
@@ -74,6 +73,6 @@ int emb_distance(int metric, const float *a, const float *b, uint32_t dim,
   if (norms == 0) {
     return 0;
   }
-  *distance = fmin(fmax(1 - ab / norms, 0), 2); /* rounding may step outside */
+  *distance = fmin(fmax(1 - ab / norms, 0), 2); /* rounding may leave 0..2 */
   return 1;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** distance_forms.c -- the forms of distance.h: scalar, which is the reference,
-** AVX2 and AVX-512, which are distance_rules.h with registers of their width;
-** and how far any of them may be off.
+** distance_forms.c -- the forms of distance.h: scalar, which is the reference;
+** AVX2 and AVX-512, which instantiate distance_rules.h with their registers;
+** and the error bound of them all.
 **
-** Rows against one query: four rows at once, as they lie, for which the time is
-** that of reading them.  Rows against many: blocked for registers and caches as
-** in Goto, van de Geijn, "Anatomy of high-performance matrix multiplication"
-** (2008).  Of 256 elements at a time, a tile of rows is copied to the first
-** level of cache as float32; the panels of queries come past it, each [element]
-** [query], and stay in the second level over some tiles.
+** Rows against one query: four rows at once, in place, in the time it takes to
+** read them.  Rows against many: blocked for registers and caches as in Goto,
+** van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+** Taking 256 elements at a time, a tile of rows is copied to the L1 cache as
+** float32; the panels of queries, each [element][query], are streamed past it
+** and stay in the L2 cache for several tiles.
 */
 #include "distance.h"
 
@@ -21,16 +21,16 @@
 enum distance_what { DISTANCE_L2, DISTANCE_DOT, DISTANCE_DOT_SQUARES };
 
 enum {
-  /* Elements that one sum of a query and a row runs over, before it is added to
-  ** those before: what a product of n elements loses grows with n. */
+  /* Elements in one partial sum of a query and a row, before it is added to the
+  ** earlier ones: the error of a product of n elements grows with n. */
   DISTANCE_PART = 2048,
   DISTANCE_DEPTH = 256,               /* the same in a tile */
-  DISTANCE_ROW = DISTANCE_DEPTH + 16, /* not all at one place of the cache */
-  DISTANCE_TILES = 16, /* that a part of all panels is used for */
+  DISTANCE_ROW = DISTANCE_DEPTH + 16, /* avoids cache set conflicts */
+  DISTANCE_TILES = 16, /* per part of all panels */
   DISTANCE_LANES = 8   /* sums of the scalar form */
 };
 
-/* What l2 and dot, and what tile is called with. */
+/* The arguments of l2 and dot, and those of tile. */
 struct distance_call {
   float *to, *squares;
   const float *query;
@@ -86,27 +86,27 @@ struct distance_tile {
       .pack = pack_##form,                                                     \
       .tile = {tile_f32_##form, tile_f16_##form}};
 
-/* Let u = 2^-24 be the unit of rounding.  The roundings that lie between an
-** element's contribution and the result, in whichever form, are at most
+/* Let u = 2^-24 be the unit roundoff.  The roundings between an element's
+** contribution and the result, in every form, are at most
 **   2            the difference of l2, which is squared
 **   1            the product; none where multiply and add are fused
 **   min(n, 256)  the additions of one chain: DISTANCE_DEPTH in a tile, and as
-**                many where DISTANCE_PART elements are summed, which is done in
-**                no fewer than DISTANCE_LANES chains
+**                many for a sum of DISTANCE_PART elements, which uses at least
+**                DISTANCE_LANES chains
 **   5            the sums of up to 2 * 16 chains, as a tree
 **   n / 256 + 1  the sums of the parts
 ** Let k be their number.  Each is a factor 1 + d, |d| <= u, so a contribution t
-** comes out as t * (1 + h), |h| <= ku / (1 - ku) (Higham, "Accuracy and
-** Stability of Numerical Algorithms", lemma 3.1).  Of l2 and of squares no t is
-** negative, and the sum is off by that share of itself; a product is off by
-** that share of the sum of all |t|, which is at most |query| * |row| (Cauchy-
-** Schwarz).
-** As k <= 521, ku / (1 - ku) < 1.0001 ku; the rest of 1.001 is more than the
-** roundings of emb_distance can use, fewer than n + 20 of 2^-53.
+** becomes t * (1 + h), |h| <= ku / (1 - ku) (Higham, "Accuracy and Stability of
+** Numerical Algorithms", lemma 3.1).  For l2 and squares no t is negative, so
+** the relative error of the sum has the same bound.  The error of a product is
+** at most that bound times the sum of all |t|, which is at most |query| * |row|
+** (Cauchy-Schwarz).
+** Since k <= 521, ku / (1 - ku) < 1.0001 ku.  The rest of 1.001 exceeds the
+** roundings of emb_distance, fewer than n + 20 of 2^-53.
 **
-** Sums and differences below FLT_MIN are exact.  A product there is off by at
-** most 2^-150; 2^16 of them, with their own factors, by less than
-** DISTANCE_UNDERFLOW. */
+** Sums and differences below FLT_MIN are exact.  The error of a product there
+** is at most 2^-150; that of 2^16 products, with their own factors, is less
+** than DISTANCE_UNDERFLOW. */
 double distance_error(size_t dim) {
   size_t chain = dim < DISTANCE_DEPTH ? dim : DISTANCE_DEPTH;
   size_t roundings = 9 + chain + dim / DISTANCE_DEPTH;
@@ -129,8 +129,8 @@ static void distance_pack(float *panels, const float *queries, size_t n,
 
 /* ---- scalar -------------------------------------------------------------- */
 
-/* Elements from `from` on of a row; at most DISTANCE_DEPTH, whose number is
-** returned. */
+/* Converts the elements of a row from `from` on, at most DISTANCE_DEPTH, and
+** returns their number. */
 static size_t row_part(float *to, const char *row, size_t from, size_t dim,
                        int half) {
   size_t n = dim - from < DISTANCE_DEPTH ? dim - from : DISTANCE_DEPTH;
@@ -144,7 +144,7 @@ static size_t row_part(float *to, const char *row, size_t from, size_t dim,
   return n;
 }
 
-/* Of n elements: of (q - x)^2, or of q * x. */
+/* The sum over n elements of (q - x)^2, or of q * x. */
 static float part_sum(enum distance_what what, const float *q, const float *x,
                       size_t n) {
   float lane[DISTANCE_LANES] = {0};
@@ -178,7 +178,7 @@ static void rows_scalar(enum distance_what what, int half,
   }
 }
 
-/* A part of a row and of a panel. */
+/* Adds the products of a part of a row and a part of a panel. */
 static void add_panel_scalar(float *to, const float *panel, const float *x,
                              size_t n) {
   float sum[DISTANCE_LANES] = {0};
@@ -221,7 +221,7 @@ DISTANCE_FORM(scalar, , DISTANCE_LANES)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Sums of rows side by side. */
+/* Four rows side by side, and their sums. */
 struct distance_four {
   const float *query;
   const char *row[4];
@@ -254,7 +254,7 @@ AVX2 static inline __m256 half_some_avx2(const void *from, size_t n) {
   memcpy(some, from, n * sizeof *some);
   return half_avx2(some);
 }
-/* Of each four lanes, their sums: of a, b, c, d side by side. */
+/* The sums of each four lanes, those of a, b, c, d side by side. */
 AVX2 static inline __m256 sums_of_4_avx2(__m256 a, __m256 b, __m256 c,
                                          __m256 d) {
   __m256d ab = _mm256_castps_pd(

@@ -8,7 +8,7 @@
 **   VEC, WIDTH  WIDTH float32
 **   LOAD(p), LOAD_HALF(p)   WIDTH elements of float32 or float16 as a VEC
 **   LOAD_SOME(p, n), LOAD_HALF_SOME(p, n)   the first n < WIDTH and zeros,
-**               without a look at what follows them
+**               without reading past them
 **   STORE(p, x), ZERO(), SET(x), ADD(a, b), SUB(a, b), FMA(a, b, c) = a * b + c
 **   SUMS(a, b, c, d)        the sums of four VECs, as four float32
 **   TILE        rows of a tile: 2 * TILE accumulators, two parts of a panel and
@@ -21,7 +21,7 @@
 
 /* ---- rows against one query ---------------------------------------------- */
 
-/* what and half are constants wherever these are expanded. */
+/* `what` and `half` are constants wherever these are expanded. */
 INLINE VEC FORM(near_load)(const char *row, size_t i, int half) {
   return half ? LOAD_HALF(row + 2 * i) : LOAD(row + 4 * i);
 }
@@ -42,10 +42,10 @@ INLINE void FORM(near_add)(enum distance_what what, VEC *sum, VEC *squares,
   }
 }
 
-/* Adds what the elements from `from` to `end` contribute to four rows at once:
-** with two sums each, these are the eight chains that two units of a latency of
-** four take.  The sums of four rows are added up together, which costs hardly
-** more than for one. */
+/* Adds the contribution of elements `from` to `end` to four rows at once.  With
+** two sums each, these are the eight chains that two units with a latency of
+** four need.  The sums of four rows are reduced together, which costs hardly
+** more than for one row. */
 INLINE void FORM(near_four)(enum distance_what what, int half,
                             struct distance_four *four, size_t from,
                             size_t end) {
@@ -92,7 +92,7 @@ INLINE void FORM(rows)(enum distance_what what, int half,
   size_t n = call->rows->n, stride = call->rows->stride;
   const char *first = call->rows->first;
   for (size_t i = 0; i < n; i += 4) {
-    size_t last = n - i < 4 ? n - i - 1 : 3; /* again, if there are no four */
+    size_t last = n - i < 4 ? n - i - 1 : 3; /* fewer than four: repeats it */
     struct distance_four four = {.query = call->query,
                                  .sums = _mm_setzero_ps(),
                                  .squares = _mm_setzero_ps()};
@@ -114,8 +114,8 @@ INLINE void FORM(rows)(enum distance_what what, int half,
 
 /* ---- rows against panels of queries -------------------------------------- */
 
-/* Elements from..from + depth of TILE rows as float32, zeros for rows that are
-** not there. */
+/* Elements from..from + depth of TILE rows as float32, zeros for missing
+** rows. */
 struct FORM(part) {
   size_t n, from, depth;
   float row[TILE][DISTANCE_ROW];
@@ -157,8 +157,8 @@ TARGET static void FORM(part_squares)(float *to,
   }
 }
 
-/* `count` rows from row `first` on, a constant, with one panel; those that are
-** there are set, or added to what earlier parts gave. */
+/* Multiplies `count` rows (a constant), from row `first` on, with one panel;
+** sets the results of existing rows, or adds to those of earlier parts. */
 INLINE void FORM(part_panel)(float *to, size_t width, const float *panel,
                              const struct FORM(part) * part, size_t first,
                              size_t count) {
@@ -183,7 +183,7 @@ INLINE void FORM(part_panel)(float *to, size_t width, const float *panel,
   }
 }
 
-/* With all panels; few rows, at the end, in thirds of a tile. */
+/* Multiplies a part with all panels; the last few rows in thirds of a tile. */
 TARGET static void FORM(part_panels)(float *to,
                                      const struct distance_tile *tile,
                                      const struct FORM(part) * part) {
@@ -199,7 +199,7 @@ TARGET static void FORM(part_panels)(float *to,
   }
 }
 
-/* A part of the panels is used for many tiles before the next. */
+/* Each part of the panels is used for many tiles before the next part. */
 INLINE void FORM(tile)(int half, const struct distance_tile *tile) {
   const size_t many = (size_t)TILE * DISTANCE_TILES;
   const struct distance_rows *rows = tile->rows;

@@ -12,7 +12,7 @@
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* The sum and the difference of two of them are float32, too. */
+/* The sum and the difference of two such values also fit into float32. */
 #define NUMBER_MAX 1e37
 
 #define P(name_, value_, low_)                                                 \
@@ -95,14 +95,14 @@ static void fill_bits(uint64_t state, uint32_t first,
   }
 }
 
-/* The middle of interval `bits` of 2^32 equal ones from 0 to 1, by way of
+/* The middle of interval `bits` of 2^32 equal intervals from 0 to 1, by way of
 ** int32, which processors convert faster.  Exact. */
 static double unit_interval(uint32_t bits) {
   return ((double)(int32_t)(bits ^ 0x80000000u) + (0x1p31 + 0.5)) * 0x1p-32;
 }
 
-/* The value below which a standard normal number is with probability u, by
-** the algorithm of P. J. Acklam (2003). */
+/* The u-quantile of the standard normal distribution, by the algorithm of P. J.
+** Acklam (2003). */
 static double normal_quantile(double u) {
   static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,
                              -2.759285104469687e+02, 1.383577518672690e+02,
@@ -132,14 +132,14 @@ static double normal_quantile(double u) {
 
 /* ---- a row --------------------------------------------------------------- */
 
-/* The probability of a standard normal number below -2. */
+/* The probability that a standard normal number is below -2. */
 #define BELOW_TWO 0.022750131948179207
 
-/* The random word of an element to its value. */
+/* Converts an element's random word to its value. */
 static float uniform_of(const struct init *init, uint32_t bits) {
   float low = (float)init->low, high = (float)init->high;
   float x = (float)(init->low + (init->high - init->low) * unit_interval(bits));
-  x = x < low ? low : x; /* rounding to float32 may step over an end */
+  x = x < low ? low : x; /* rounding to float32 may cross a limit */
   return x > high ? high : x;
 }
 static float normal_of(const struct init *init, uint32_t bits) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** init.h -- the vector of a key that is read or updated for the first time.
+** init.h -- the initial vector of a key, at its first read or update.
 **
 ** INITIALIZERS
 **   zeros
@@ -11,15 +11,15 @@
 **                                           std of mean; Keras and TensorFlow
 **
 ** PURE      An element is a function of seed, key and its index, so that a run
-**           repeats whatever threads do in which order, and a row need not be
-**           stored to be known.  The random word of elements 2i and 2i + 1 is
-**           SplitMix64's (Steele, Lea, Flood 2014) number i + 1 from the state
+**           is repeatable in any order of threads, and a row need not be stored
+**           to be known.  The random word of elements 2i and 2i + 1 is number
+**           i + 1 of SplitMix64 (Steele, Lea, Flood 2014) from the state
 **           hash_key(key) ^ hash_mix(seed): a counter-based generator.  One
-**           element takes 32 bits of it: u in (0, 1), the middle of one of
-**           2^32 equal intervals.
+**           element uses 32 bits of it: u in (0, 1), the middle of one of 2^32
+**           equal intervals.
 ** NORMAL    The quantile of u by Acklam's rational approximation (relative
-**           error below 1.2e-9), in double with operations that are the same
-**           on every machine, but for one logarithm in each tail of 2.4 %.
+**           error below 1.2e-9), in double, with operations that are the same
+**           on every machine, except one logarithm in each tail of 2.4 %.
 **           With 32 bits no element is beyond 6.4 std.
 ** FAILURE   None after parsing.
 ** THREADS   No state.
@@ -40,24 +40,24 @@ enum init_kind {
   INIT_TRUNCATED_NORMAL,
 };
 
-/* Made by init_parse; a value, to be copied freely. */
+/* Set by init_parse; a plain value that can be copied. */
 struct init {
   uint32_t kind; /* enum init_kind */
   double value, low, high, mean, std;
 };
 
-/* The longest text of init_print, with its end. */
+/* Maximum size of init_print's text, with the terminating zero. */
 enum { INIT_TEXT_MAX = 128 };
 
-/* Reads what base/param.h describes, as uniform(low=-0.1, high=0.1). */
+/* Parses the syntax of base/param.h, such as uniform(low=-0.1, high=0.1). */
 int init_parse(struct init *init, const char *text, emb_err *err);
-/* Writes all parameters; returns the length, or 0 when size is not enough.
-** init_parse of it gives the same again. */
+/* Writes all parameters, so that init_parse restores the same value; returns
+** the length, or 0 if size is too small. */
 size_t init_print(const struct init *init, char *out, size_t size);
 
-/* No element is larger than that, whatever its sign. */
+/* The maximum absolute value of an element. */
 double init_largest(const struct init *init);
-/* The vector of a key.  It need not be aligned. */
+/* Writes the initial vector of a key.  `vector` need not be aligned. */
 void init_fill(const struct init *init, uint64_t seed, int64_t key,
                uint32_t dim, float *vector);
 

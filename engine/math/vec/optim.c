@@ -2,16 +2,16 @@
 **
 ** optim.c -- one step of one row; see optim.h.
 **
-** STATE     First what a row has once, then arrays of dim elements:
+** STATE     First the scalars of a row, then arrays of dim elements:
 **             adam, amsgrad      1 - beta1^t, 1 - beta2^t;  m, v (and x)
 **             rowwise_adagrad    a
 **             momentum v | adagrad a | rmsprop v (and b) | adadelta v, u
 **             ftrl, group_ftrl   z, n
-**           The two of adam follow c = beta c + (1 - beta), which loses none
-**           of their first digits, unlike the powers themselves.
-** FAILURE   A step is done in place and the old values are kept on the stack,
-**           to be put back when it turns out that something is not finite.  A
-**           row that is longer than CHUNK is first rehearsed on copies.
+**           Adam's two scalars follow c = beta c + (1 - beta), which keeps
+**           their leading digits, unlike the powers themselves.
+** FAILURE   A step is done in place; the old values are kept on the stack, and
+**           are restored if some value turns out not to be finite.  A row
+**           longer than CHUNK is first rehearsed, and each part undone.
 */
 #include "optim.h"
 #include "optim_form.h"
@@ -35,7 +35,7 @@ static void optim_fill(float *to, uint32_t n, float x) {
   }
 }
 
-/* The z from which the formulas of ftrl and group_ftrl give w. */
+/* Sets the z from which the formulas of ftrl and group_ftrl yield w. */
 static void set_z(const struct optim *optim, uint32_t dim, const float *vector,
                   float *z) {
   double n = (float)optim->initial_accumulator, sum = 0, lasso = 0;
@@ -74,9 +74,9 @@ void optim_init(const struct optim *optim, uint32_t dim, const float *vector,
   }
 }
 
-/* ---- what a row has once ------------------------------------------------- */
+/* ---- scalars of a row ---------------------------------------------------- */
 
-/* beta^step, by squaring: no function of the host's libm. */
+/* beta^step, by squaring, without the host's libm. */
 static double beta_power(double beta, uint64_t step) {
   double result = 1;
   for (; step; step /= 2) {
@@ -95,19 +95,19 @@ static float bias_correction(float before, double beta, uint64_t step) {
 
 /* ---- float16 ------------------------------------------------------------- */
 
-/* Up or down with 32 random bits: what is cut off, as a fraction of the last
-** place, is the chance of up. */
+/* Rounds up or down with 32 random bits: the discarded fraction of the last
+** place is the probability of rounding up. */
 static uint16_t half_by_chance(float value, uint32_t chance) {
   uint32_t x;
   memcpy(&x, &value, 4);
   uint32_t sign = x >> 16 & 0x8000, half;
   x &= 0x7fffffffu;
-  if (x >= 0x477ff000u) { /* what to_f16 makes infinite, or not finite */
+  if (x >= 0x477ff000u) { /* infinite by to_f16, or not finite */
     half = 0x7c00;
   } else if (x >= 0x38800000u) {
     half = (x - 0x38000000u + (chance >> 19)) >> 13;
     half = half < 0x7bff ? half : 0x7bff;
-  } else { /* a multiple of 2^-24: mantissa * 2^-shift of them */
+  } else { /* in units of 2^-24: mantissa * 2^-shift */
     uint32_t shift = 126 - (x >> 23);
     uint64_t mantissa = (x & 0x7fffff) | 0x800000;
     half =
@@ -125,7 +125,7 @@ static void round_by_chance(uint16_t *to, const float *from, size_t n,
   }
 }
 
-/* 1 when a value is beyond what float16 has. */
+/* 1: a value is out of range for float16. */
 static int to_half(const struct optim *optim, uint16_t *to, const float *from,
                    size_t n, size_t first, const struct optim_step *step) {
   int bad = 0;
@@ -142,7 +142,7 @@ static int to_half(const struct optim *optim, uint16_t *to, const float *from,
 
 /* ---- a step -------------------------------------------------------------- */
 
-/* A step of a row. */
+/* One step of one row. */
 struct optim_job {
   const struct optim *optim;
   const struct optim_step *step;
@@ -150,11 +150,11 @@ struct optim_job {
   size_t n;
   float *vector;  /* float32, or NULL */
   uint16_t *half; /* float16, or NULL */
-  float *state;   /* behind the heads */
+  float *state;   /* after the heads */
   const float *g, *read;
 };
 
-/* Some elements, on the stack. */
+/* Up to CHUNK elements, on the stack. */
 struct room {
   float w[CHUNK], state[OPTIM_ARRAYS][CHUNK], old_w[CHUNK];
   uint16_t half[CHUNK];
@@ -162,9 +162,9 @@ struct room {
 
 static size_t optim_smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* The elements from `first` on, at most CHUNK.  A float16 vector is converted
-** to the room.  (Field by field: an initializer would clear the whole structure
-** first, which takes as long as a step.) */
+/* Sets the part to at most CHUNK elements from `first` on.  A float16 vector is
+** converted into `room`.  (Field by field: an initializer would clear the whole
+** structure first, which takes as long as a step.) */
 static void set_part(struct optim_part *part, const struct optim_job *job,
                      size_t first, struct room *room) {
   part->factors = job->factors;
@@ -195,14 +195,13 @@ static double sum_over(const struct optim_job *job, enum optim_sum what) {
   return sum;
 }
 
-/* Do factors of a step depend on the row? */
+/* Do any factors of a step depend on the row? */
 static int asks_row(const struct optim *optim) {
   return optim->heads > 0 || optim->clip_norm > 0 ||
          (optim->kind == OPTIM_GROUP_FTRL && optim->l1 > 0);
 }
 
-/* Computes the factors that depend on the row, and the new head from the old
-** one. */
+/* Computes the factors that depend on the row, and updates the head. */
 static void optim_prepare(const struct optim_job *job, struct optim_factors *k,
                           float head[HEAD_MAX]) {
   const struct optim *optim = job->optim;
@@ -226,7 +225,7 @@ static void optim_prepare(const struct optim_job *job, struct optim_factors *k,
   }
 }
 
-/* What the elements were, back to where they are. */
+/* Restores the old values of the elements. */
 static void optim_put_back(const struct optim_job *job,
                            const struct optim_part *part,
                            const struct room *room) {
@@ -244,8 +243,8 @@ static int optim_variant(const struct optim *optim) {
                                       : optim->nesterov > 0;
 }
 
-/* A step of the elements from `first` on.  1: something is not finite.  It is
-** taken back then, and if this is the rehearsal. */
+/* Steps the elements from `first` on.  1: some value is not finite.  The step
+** is undone then, and always in a rehearsal. */
 static int optim_work(const struct optim_job *job, size_t first,
                       int rehearsal) {
   const struct optim *optim = job->optim;
@@ -265,7 +264,7 @@ static int optim_work(const struct optim_job *job, size_t first,
   return bad;
 }
 
-/* With the factors it has. */
+/* Steps the row with the job's factors. */
 static int work_all(const struct optim_job *job) {
   int bad = 0;
   for (size_t i = 0; i < job->n && job->n > CHUNK && !bad; i += CHUNK) {
@@ -277,7 +276,7 @@ static int work_all(const struct optim_job *job) {
   return bad;
 }
 
-/* With factors of its own, and the heads before the state. */
+/* Steps a row that has its own factors, and heads before its state. */
 static int work_row(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors = *job->factors;
@@ -293,7 +292,7 @@ static int work_row(struct optim_job *job) {
   return 0;
 }
 
-/* The job has all but its factors. */
+/* Runs a job, complete except for its factors. */
 static int optim_run(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors;
@@ -322,8 +321,8 @@ static void set_job(struct optim_job *job, const struct optim *optim,
   job->read = optim->dc > 0 ? step->read : NULL;
 }
 
-/* All in one function: as five, their calls took as long as the arithmetic of
-** 64 elements. */
+/* Flattened: as five functions, the calls took as long as the arithmetic of 64
+** elements. */
 __attribute__((flatten)) int optim_apply(const struct optim *optim,
                                          uint32_t dim, float *vector,
                                          float *state, const float *gradient,

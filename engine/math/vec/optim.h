@@ -2,13 +2,13 @@
 **
 ** optim.h -- optimizers: one step of one row.
 **
-** A row is a vector w, float32 or float16, and `state`, some float32 that its
-** optimizer keeps beside it.  optim_apply takes the gradient g of the loss by
-** w and changes both.
+** A row is a vector w, float32 or float16, and `state`, the float32 values that
+** its optimizer keeps beside it.  optim_apply takes the gradient g of the loss
+** with respect to w, and updates both.
 **
-** GRADIENT  Before the optimizer sees it, in this order:
+** GRADIENT  Processed before the optimizer sees it, in this order:
 **             dc            g += dc g g (w - read), where `read` is the vector
-**                           that the gradient was computed with: compensates
+**                           with which the gradient was computed: compensates
 **                           the delay (Zheng et al., ICML 2017, eq. 10)
 **             clip_value    each element to -clip_value .. clip_value
 **             clip_norm     g *= clip_norm / |g| if |g| is larger, |g| being
@@ -16,7 +16,7 @@
 **             weight_decay  g += weight_decay w (coupled, as L2 in the loss)
 **           Each is off at 0, which is the default of all four.
 **
-** OPTIMIZERS with their defaults.  Unless it says else, per element.
+** OPTIMIZERS with their defaults.  Per element, unless stated otherwise.
 **
 **   sgd(lr=0.01)                                              Monolith
 **     w -= lr g
@@ -33,7 +33,7 @@
 **     m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 **     w -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 **     Kingma and Ba, ICLR 2015, algorithm 1.  t counts the steps of this row,
-**     as rows are not updated equally often.
+**     because rows are not updated equally often.
 **   amsgrad(same as adam)
 **     x = max(x, v); as adam with x in place of v in the last line
 **     Reddi et al., ICLR 2018, with the bias correction of PyTorch
@@ -57,17 +57,18 @@
 **     doi 10.1145/3357384.3358114); defaults Monolith's
 **
 **   stochastic_rounding=1, on each of them: a float16 vector is rounded up or
-**   down with the probability that makes the mean right, and not to nearest
-**   even.  The chance is a hash of key, version and element: a run repeats.
+**   down, with the probability that makes the mean correct, instead of to
+**   nearest even.  The random number is a hash of key, version and element, so
+**   a run is repeatable.
 **
-** RESULT    The same, bit by bit, on every machine and with every form: each
+** RESULT    Identical bit for bit on every machine and in every form: each
 **           operation is one IEEE float32 operation, none fused, in the order
-**           above; sums over a row are float64 in 16 lanes, element i in lane
-**           i % 16, which are then added as a tree (k and k + 8, + 4, + 2 and
-**           + 1).
-** FAILURE   A step that would not give a finite row (the gradient or `read` is
-**           not finite, or something overflows) changes nothing.
-** THREADS   No state of its own; a row belongs to the caller meanwhile.
+**           above.  Sums over a row are float64 in 16 lanes, element i in lane
+**           i % 16; the lanes are then added as a tree (k and k + 8, + 4, + 2
+**           and + 1).
+** FAILURE   A step whose result would not be a finite row (the gradient or
+**           `read` is not finite, or something overflows) changes nothing.
+** THREADS   No state of its own; the caller owns the row during a call.
 */
 #ifndef EMB_VEC_OPTIM_H
 #define EMB_VEC_OPTIM_H
@@ -90,12 +91,12 @@ enum optim_kind {
   OPTIM_GROUP_FTRL,
 };
 
-/* Float32 factors of the formulas: those of the parameters, and those that
-** are computed for each step. */
+/* Float32 factors of the formulas: from the parameters, or computed for each
+** step. */
 struct optim_factors {
   float dc, clip, decay;
-  float p, p1; /* momentum, beta1, alpha or rho, and 1 - it */
-  float q, q1; /* beta2, or momentum of rmsprop, and 1 - it */
+  float p, p1; /* momentum, beta1, alpha or rho; p1 = 1 - p */
+  float q, q1; /* beta2, or momentum of rmsprop; q1 = 1 - q */
   float eps, beta, l1, l2;
   float lr, inverse; /* of this step, and 1 / lr */
   float root;        /* 1 / sqrt(1 - beta2^t) */
@@ -103,56 +104,56 @@ struct optim_factors {
   float shrink;      /* 1 - l1 sqrt(d) / |z| */
 };
 
-/* Made by optim_parse; a value, to be copied freely. */
+/* Set by optim_parse; a plain value that can be copied. */
 struct optim {
   uint32_t kind; /* enum optim_kind */
   double lr, momentum, nesterov, beta1, beta2, eps, alpha, rho, beta, l1, l2;
   double initial_accumulator;
   double weight_decay, clip_value, clip_norm, dc, stochastic_rounding;
   struct optim_factors factors;
-  uint32_t heads, arrays; /* of the state: floats, and arrays of dim floats */
-  const struct optim__form *form; /* of the arithmetic, and of conversions */
+  uint32_t heads, arrays; /* of state: single floats, arrays of dim floats */
+  const struct optim__form *form; /* arithmetic; vec: conversions */
   const struct vec_ops *vec;
 };
 
-/* The longest text of optim_print, with its end. */
+/* Maximum size of optim_print's text, with the terminating zero. */
 enum { OPTIM_TEXT_MAX = 512 };
 
-/* Reads what param.h describes, as adagrad(lr=0.05, clip_norm=1). */
+/* Parses the syntax of base/param.h, such as adagrad(lr=0.05, clip_norm=1). */
 int optim_parse(struct optim *optim, const char *text, emb_err *err);
-/* Writes all parameters; returns the length, or 0 when size is not enough.
-** optim_parse of it gives the same again. */
+/* Writes all parameters, so that optim_parse restores the same value; returns
+** the length, or 0 if size is too small. */
 size_t optim_print(const struct optim *optim, char *out, size_t size);
 
-/* How many float32 a row's state has. */
+/* The number of float32 in a row's state. */
 uint32_t optim_state_floats(const struct optim *optim, uint32_t dim);
 
-/* State of a new row.  ftrl and group_ftrl compute w from their state: with a
-** vector they start from it, with NULL from zeros. */
+/* Initializes the state of a new row.  ftrl and group_ftrl compute w from their
+** state: they start from `vector`, or from zeros if it is NULL. */
 void optim_init(const struct optim *optim, uint32_t dim, const float *vector,
                 float *state);
 
-/* What differs from call to call. */
+/* Arguments that differ from call to call. */
 struct optim_step {
   float lr;          /* negative or NaN: the optimizer's own */
   const float *read; /* for dc; NULL: no compensation */
   uint64_t step;     /* t of adam and amsgrad; 0: the row's own count */
-  int64_t key;       /* with version, the chance of stochastic_rounding */
+  int64_t key;       /* with version, seeds stochastic_rounding */
   uint64_t version;
 };
 
-/* One step.  No pointer need be aligned; none may overlap another.
-** EMB_NONFINITE: vector and state are as they were (see FAILURE). */
+/* Makes one step.  No pointer need be aligned; none may overlap another.
+** EMB_NONFINITE: vector and state are unchanged (see FAILURE). */
 int optim_apply(const struct optim *optim, uint32_t dim, float *vector,
                 float *state, const float *gradient,
                 const struct optim_step *step);
-/* The same for float16.  A result beyond 65504 is not finite. */
+/* As optim_apply, for float16.  A result beyond 65504 is not finite. */
 int optim_apply_f16(const struct optim *optim, uint32_t dim, uint16_t *vector,
                     float *state, const float *gradient,
                     const struct optim_step *step);
 
-/* Works with form i in the order of vec__form from now on; 0 when there is no
-** such.  optim_parse takes the widest. */
+/* Selects form i, in the order of vec__form; 0: there is no such form.
+** optim_parse selects the widest. */
 int optim_use_form(struct optim *optim, int i);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** optim_form.h -- between optim.c, which works on rows, and the forms of the
-** arithmetic, which work on elements.
+** optim_form.h -- the interface between optim.c, which works on rows, and the
+** forms of the arithmetic, which work on elements.
 */
 #ifndef EMB_VEC_OPTIM_FORM_H
 #define EMB_VEC_OPTIM_FORM_H
 
 #include "optim.h"
 
-enum { OPTIM_ARRAYS = 3 }; /* of state, at most; each has dim elements */
+enum { OPTIM_ARRAYS = 3 }; /* maximum state arrays, each of dim elements */
 
 /* Some elements of a row. */
 struct optim_part {
@@ -16,22 +16,22 @@ struct optim_part {
   size_t n;
   float *w, *state[OPTIM_ARRAYS];
   const float *g, *read; /* read: NULL without compensation */
-  /* Where the old values go, so that a step can be taken back. */
+  /* The old values are saved here, so that a step can be undone. */
   float *old_w, *old_state[OPTIM_ARRAYS];
 };
 
 enum optim_sum {
   OPTIM_SUM_RAW,   /* gradients before clip_norm */
-  OPTIM_SUM_FINAL, /* gradients as the optimizer gets them */
+  OPTIM_SUM_FINAL, /* gradients as the optimizer sees them */
   OPTIM_SUM_GROUP, /* z of group_ftrl after the step */
 };
 
 struct optim__form {
   const char *name;
-  /* One step of all elements; 1 when something is not finite.  The variant of
-  ** momentum is nesterov, that of rmsprop has momentum. */
+  /* One step of all elements; 1: some value is not finite.  Variant 1 of
+  ** momentum is nesterov; variant 1 of rmsprop has momentum. */
   int (*apply)(uint32_t kind, int variant, const struct optim_part *part);
-  /* The sum of the squares; changes nothing. */
+  /* Returns the sum of the squares; changes nothing. */
   double (*sum)(enum optim_sum what, const struct optim_part *part);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** optim_forms.c -- the forms of the optimizers' arithmetic: scalar, which is
-** the reference, AVX2 and AVX-512.  They differ in nothing but the width.
+** the reference, AVX2 and AVX-512.  They differ only in width.
 */
 #include "optim_form.h"
 
@@ -19,7 +19,7 @@ static inline void store_scalar(float *to, float x) {
   memcpy(to, &x, sizeof x);
 }
 
-/* 16 sums.  They are added as a tree: 8 to 8, 4 to 4, 2 to 2, 1 to 1. */
+/* 16 sums, added as a tree: 8 to 8, 4 to 4, 2 to 2, 1 to 1. */
 typedef struct {
   double sum[16];
 } lanes_scalar;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** optim_parse.c -- the text of an optimizer; see optim.h.
+** optim_parse.c -- parses and prints optimizers; see optim.h.
 */
 #include "optim.h"
 #include "optim_form.h"
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A decay of 1 would never forget, and divide by 1 - 1. */
+/* A decay of 1 would never forget, and would divide by 1 - 1. */
 #define DECAY_MAX 0.999999
-/* A float32 that is not 0 and whose inverse is finite. */
+/* A nonzero float32 whose inverse is finite. */
 #define TINY 1e-30
 #define HUGE_NUMBER 1e30
 
@@ -76,8 +76,8 @@ static const struct param_kind optim_parse_kinds[] = {
 static const struct param_list optim_parse_list = {
     "optimizer", optim_parse_kinds, optim_parse_common};
 
-/* A decay and what is left of it.  1 - p is rounded once: from the float32 of
-** 0.999 it would be wrong in the fifth digit. */
+/* Sets p to a decay, and p1 to 1 - p, rounded once: computed from the float32
+** of 0.999, it would be wrong in the fifth digit. */
 static void set_decay(float *p, float *p1, double decay) {
   *p = (float)decay;
   *p1 = (float)(1 - decay);

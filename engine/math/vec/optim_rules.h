@@ -12,13 +12,13 @@
 ** and 16 sums in float64: lanes, no_lanes, add_squares (of the elements for
 ** the sums from j on), sum_lanes.
 **
-** A rule takes the gradient and the old w and returns the new w; it loads its
-** state and keeps the new one.
+** A rule takes the gradient and the old w, and returns the new w; it loads its
+** state and stores the new state.
 */
 
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-/* x - x is 0 when x is finite, else NaN, which stays in *bad. */
+/* x - x is 0 if x is finite, else NaN, which persists in *bad. */
 #define WATCH(x) (*bad += (x) - (x))
 
 INLINE void FORM(keep)(float *to, VEC x, VEC *bad) {
@@ -112,7 +112,7 @@ INLINE VEC FORM(adadelta)(const struct optim_factors *k, VEC g, VEC w,
   return w - SET(k->lr) * d;
 }
 
-/* The new z; *root is the root of the new n. */
+/* Returns the new z; *root: the square root of the new n. */
 INLINE VEC FORM(ftrl_z)(const struct optim_factors *k, VEC g, VEC w, VEC z,
                         VEC n, VEC *root) {
   *root = SQRT(n + g * g);
@@ -143,8 +143,8 @@ INLINE VEC FORM(group_ftrl)(const struct optim_factors *k, VEC g, VEC w,
 typedef VEC FORM(rule)(const struct optim_factors *k, VEC g, VEC w,
                        float *const *s, VEC *bad);
 
-/* WIDTH elements from element i of the part on.  plain: the optimizer takes the
-** gradient as it is. */
+/* Steps WIDTH elements of the part, from element i.  plain: the optimizer uses
+** the gradient unchanged. */
 INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
                        int arrays, int plain, const struct optim_part *part,
                        size_t i, VEC *bad) {
@@ -155,7 +155,7 @@ INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
     STORE(part->old_state[j] + i, LOAD(s[j]));
   }
   STORE(part->old_w + i, w);
-  WATCH(g); /* clipping makes infinity and NaN finite */
+  WATCH(g); /* before clipping makes infinity and NaN finite */
   if (!plain) {
     if (part->read) {
       WATCH(LOAD(part->read + i));
@@ -165,7 +165,7 @@ INLINE void FORM(step)(const struct optim_factors *k, FORM(rule) * rule,
   FORM(keep)(part->w + i, rule(k, g, w, s, bad), bad);
 }
 
-/* The last elements, fewer than WIDTH, beside others that do no harm. */
+/* Steps the last elements, fewer than WIDTH, padded with harmless values. */
 INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
                             int arrays, int plain,
                             const struct optim_part *part, size_t i, VEC *bad) {
@@ -197,10 +197,10 @@ INLINE void FORM(step_tail)(const struct optim_factors *k, FORM(rule) * rule,
   }
 }
 
-/* Copies of the factors and of the part: what is stored in the loop could be
-** either of them, and all that a rule needs would be loaded for each vector.
-** Field by field: the last of the factors were stored one by one a moment ago,
-** and wider loads would have to wait for that. */
+/* Copies the factors and the part: stores in the loop could alias either, so
+** everything that a rule needs would be reloaded for each vector.  Field by
+** field: the last factors were stored one by one just before, and wider loads
+** would have to wait for those stores. */
 INLINE int FORM(run)(FORM(rule) * rule, int arrays,
                      const struct optim_part *of) {
   const struct optim_factors *f = of->factors;
@@ -225,7 +225,7 @@ INLINE int FORM(run)(FORM(rule) * rule, int arrays,
       part.read == NULL && isinf(k.clip) && k.scale == 1 && k.decay == 0;
   VEC bad = SET(0);
   size_t i = 0;
-  if (plain) { /* a loop of its own */
+  if (plain) { /* a separate loop */
     for (; i + WIDTH <= part.n; i += WIDTH) {
       FORM(step)(&k, rule, arrays, 1, &part, i, &bad);
     }
@@ -261,12 +261,12 @@ TARGET static int FORM(apply)(uint32_t kind, int variant,
     return FORM(run)(FORM(ftrl), 2, part);
   case OPTIM_GROUP_FTRL:
     return FORM(run)(FORM(group_ftrl), 2, part);
-  default: /* sgd; rowwise_adagrad is sgd with a rate of its own */
+  default: /* sgd; rowwise_adagrad is sgd with its own rate */
     return FORM(run)(FORM(sgd), 0, part);
   }
 }
 
-/* What is squared and summed, of WIDTH elements. */
+/* Returns the values to be squared and summed, for WIDTH elements. */
 INLINE VEC FORM(summand)(enum optim_sum what, const struct optim_part *part,
                          size_t i) {
   const struct optim_factors *k = part->factors;
@@ -280,7 +280,7 @@ INLINE VEC FORM(summand)(enum optim_sum what, const struct optim_part *part,
                             LOAD(part->state[1] + i), &root);
 }
 
-/* Of n < 16 elements, and zeros behind them. */
+/* The same for the last n < 16 elements, followed by zeros. */
 INLINE void FORM(summands_tail)(enum optim_sum what,
                                 const struct optim_part *part, size_t i,
                                 float to[16]) {
@@ -306,7 +306,7 @@ INLINE void FORM(summands_tail)(enum optim_sum what,
   memset(to + n, 0, (16 - n) * sizeof(float));
 }
 
-/* Element i is added to sum i % 16: all forms round alike. */
+/* Element i is added to sum i % 16, so all forms round alike. */
 TARGET static double FORM(sum)(enum optim_sum what,
                                const struct optim_part *part) {
   FORM(lanes) sums = FORM(no_lanes)();

@@ -2,9 +2,9 @@
 **
 ** pick.c -- see pick.h.
 **
-** As a rule none of the results is picked, so the wide forms test a register of
-** them at once.  Of 256 queries and rows of 64 elements the scalar form took
-** more time than all products.
+** Usually no result is picked, so the wide forms test a whole register of
+** results at once.  With 256 queries and rows of 64 elements, the scalar form
+** took more time than all products.
 */
 #include "pick.h"
 
@@ -28,7 +28,7 @@ size_t pick__scalar(uint32_t *to, const float *results, const float *least,
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The bits of a mask as numbers from `first` on. */
+/* Writes the set bits of a mask as numbers, bit 0 being `first`. */
 static size_t pick_bits(uint32_t *to, unsigned mask, size_t first) {
   size_t n = 0;
   for (; mask; mask &= mask - 1) {
@@ -37,7 +37,7 @@ static size_t pick_bits(uint32_t *to, unsigned mask, size_t first) {
   return n;
 }
 
-/* Of what is left over, from `from` on. */
+/* Adds `from` to the n numbers picked from the remaining results. */
 static size_t pick_number(uint32_t *to, size_t n, size_t from) {
   for (size_t i = 0; i < n; i++) {
     to[i] += (uint32_t)from;
@@ -89,7 +89,7 @@ pick_form *pick__form(int i) {
 #else
   static pick_form *const forms[] = {pick__scalar};
 #endif
-  return vec__form(i) ? forms[i] : NULL; /* they need no more than those do */
+  return vec__form(i) ? forms[i] : NULL; /* they need no further features */
 }
 
 pick_form *pick_best(void) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** pick.h -- which of many results may not be left out.
+** pick.h -- which of many results must not be discarded.
 */
 #ifndef EMB_VEC_PICK_H
 #define EMB_VEC_PICK_H
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the numbers i, ascending, of those of n results for which
-** results[i] * factor < least[i] + add does not hold, and returns how many
-** there are: what is no number is among them. */
+/* Writes, ascending, the indexes i of n results for which
+** results[i] * factor < least[i] + add does not hold, and returns their number.
+** NaNs are among them. */
 typedef size_t pick_form(uint32_t *to, const float *results, const float *least,
                          size_t n, float factor, float add);
 
 pick_form pick__scalar;
-/* Form i that this processor can run, as in vec.h. */
+/* Returns form i of those that this processor can run, as in vec.h. */
 pick_form *pick__form(int i);
 /* The widest of them. */
 pick_form *pick_best(void);

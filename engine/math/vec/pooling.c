@@ -2,8 +2,8 @@
 **
 ** pooling.c -- see pooling.h.
 **
-** The wide forms keep the sums of four registers' width of elements while they
-** go down the rows, so that a row is read once and the sums are not stored in
+** The wide forms hold the sums of four registers of elements while they go down
+** the rows, so that each row is read once and the sums are not stored in
 ** between.
 */
 #include "pooling.h"
@@ -12,7 +12,7 @@
 
 #include "vec.h"
 
-/* Elements from `from` on. */
+/* Adds the elements from `from` on. */
 static void pooling_add_from(float *sum, const struct pooling_rows *rows,
                              size_t from) {
   for (size_t k = from; k < rows->dim; k++) {
@@ -36,8 +36,8 @@ static void pooling_add_scalar(float *sum, const struct pooling_rows *rows) {
   pooling_add_from(sum, rows, 0);
 }
 
-/* x - x is 0 of what is finite, and not a number of what is not; and so is a
-** sum of these. */
+/* x - x is 0 if x is finite and NaN if not; the same holds for a sum of these
+** differences. */
 static int pooling_finish_scalar(float *to, const float *sum, float by,
                                  size_t n) {
   float wrong = 0;
@@ -63,7 +63,7 @@ static inline float pooling_weight(const struct pooling_rows *rows, size_t i) {
   return weight;
 }
 
-/* The elements from k on, of one register and of four. */
+/* Adds the elements from k on, of one register or of four. */
 #define POOLING_ONE                                                            \
   {                                                                            \
     const float *row = rows->first + k;                                        \

@@ -5,10 +5,10 @@
 ** CODES     With s the stored scale, code = (x - low) / s to the nearest, at
 **           most `levels`; it decodes to low + s * code, computed in double
 **           and rounded once.
-** ERROR     A code that is not cut is within s / 2.  One that is cut at
-**           `levels` lacks what the rounding of s lost, at most levels times
-**           the last place of s: 2^-23 of the range, or levels * 2^-149 where
-**           s is subnormal or 0.  Then half of the last place of the result.
+** ERROR     A code that is not clamped is within s / 2.  A code clamped to
+**           `levels` also loses the rounding error of s, at most levels times
+**           the last place of s: 2^-23 of the range, or levels * 2^-149 if s is
+**           subnormal or 0.  To this add half of the result's last place.
 */
 #include "quant.h"
 #include "vec.h"
@@ -20,7 +20,7 @@ enum { HEAD_BYTES = 8, quant_BLOCK = 16, HALVES = 256 };
 
 static uint32_t quant_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* The codes of n elements, in bytes. */
+/* Bytes of the codes of n elements. */
 static size_t code_bytes(enum quant_type type, uint32_t n) {
   return type == QUANT_INT8 ? n : (n + 1) / 2;
 }
@@ -77,7 +77,7 @@ struct range {
   float low, high;
 };
 
-/* Smallest and largest element; 0 when one is not finite. */
+/* Finds the smallest and largest element; 0: some element is not finite. */
 static int find_range(const float *x, uint32_t n, struct range *range) {
   float low[quant_BLOCK], high[quant_BLOCK], bad[quant_BLOCK] = {0}, first,
                                              sum = 0;
@@ -94,7 +94,7 @@ static int find_range(const float *x, uint32_t n, struct range *range) {
     for (int j = 0; j < quant_BLOCK; j++) {
       low[j] = block[j] < low[j] ? block[j] : low[j];
       high[j] = block[j] > high[j] ? block[j] : high[j];
-      bad[j] += block[j] - block[j]; /* NaN, if it is not finite */
+      bad[j] += block[j] - block[j]; /* NaN if it is not finite */
     }
   }
   for (int j = 0; j < quant_BLOCK; j++) {
@@ -160,7 +160,7 @@ static int encode_group(enum quant_type type, const float *x, uint32_t n,
     memcpy(block, x + i, count * sizeof block[0]);
     for (int j = 0; j < quant_BLOCK; j++) {
       double code = ((double)block[j] - low) * inverse + 0.5;
-      code = code > 0 ? code : 0; /* only where the block is longer than x */
+      code = code > 0 ? code : 0; /* negative only past the end of x */
       codes[j] = (uint8_t)(int)(code < top ? code : top);
     }
     pack_codes(type, codes, count, to + HEAD_BYTES + code_bytes(type, i));

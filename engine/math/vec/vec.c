@@ -17,7 +17,7 @@ static uint16_t half_of(float value) {
   memcpy(&x, &value, 4);
   uint16_t sign = (uint16_t)(x >> 16 & 0x8000);
   x &= 0x7fffffffu;
-  if (x > F16_MAX_EXPONENT) { /* NaN stays one, its payload cut */
+  if (x > F16_MAX_EXPONENT) { /* NaN stays NaN; its payload is cut */
     return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x1ff));
   }
   if (x >= 0x477ff000u) { /* rounds to more than 65504 */

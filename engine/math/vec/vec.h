@@ -4,7 +4,7 @@
 ** float16 in the record.
 **
 ** Each function has a scalar form, which is the reference, and forms for wider
-** registers chosen once per process by what the processor has.
+** registers, chosen once per process by the processor's features.
 */
 #ifndef EMB_VEC_H
 #define EMB_VEC_H
@@ -25,8 +25,8 @@ struct vec_ops {
 };
 
 extern const struct vec_ops vec_scalar;
-/* Form i that this processor can run, 0 the scalar one, each wider than the
-** one before; NULL at the end. */
+/* Returns form i of those that this processor can run, 0 the scalar one, in
+** increasing width; NULL at the end. */
 const struct vec_ops *vec__form(int i);
 /* The widest of them. */
 const struct vec_ops *vec_best(void);
