@@ -128,7 +128,6 @@ static int ends_soon(sqlite3 *db, const char *before, const char *sql,
 }
 
 static void waits(sqlite3 *db, const char *sql) {
-  connect_tables(db, sql);
   (void)ends_soon(db, NULL, sql, BEFORE_MS, 1);
 }
 

@@ -26,8 +26,8 @@ enum {
   DISTANCE_PART = 2048,
   DISTANCE_DEPTH = 256,               /* the same in a tile */
   DISTANCE_ROW = DISTANCE_DEPTH + 16, /* avoids cache set conflicts */
-  DISTANCE_TILES = 16, /* per part of all panels */
-  DISTANCE_LANES = 8   /* sums of the scalar form */
+  DISTANCE_TILES = 16,                /* per part of all panels */
+  DISTANCE_LANES = 8                  /* sums of the scalar form */
 };
 
 /* The arguments of l2 and dot, and those of tile. */
