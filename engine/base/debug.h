@@ -2,7 +2,7 @@
 **
 ** debug.h -- assertions, for the variants that check themselves.
 **
-** emb_assert(x)   x is proved to hold here; costs a few instructions.
+** emb_assert(x)   x provably holds here; costs a few instructions.
 ** emb_check(x)    the same for a whole structure: x calls its validity
 **                 function, named after it (log_valid, index_valid), which
 **                 asserts internally, so the message names the line, and
@@ -15,7 +15,7 @@
 **   2   emb_check as well: walks a structure where the transition itself costs
 **       as much (a growth, a checkpoint, a commit, a close), and elsewhere only
 **       occasionally [debug_sample]
-**   3   every one of these walks, every time
+**   3   all of these walks, every time
 **
 ** The code itself checks input from disk, from SQL or from a caller of emb.h,
 ** and returns an error; no assertion depends on it.  A condition must have no

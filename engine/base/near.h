@@ -15,7 +15,7 @@
 **           one letter, or a third of the longer name, so that dissimilar names
 **           are not suggested.  The first of several equally near names wins.
 ** FAILURE   None; allocates nothing.  A list that is too long is truncated.  A
-**           name of more than NEAR_MAX letters is not near to anything.
+**           name of more than NEAR_MAX letters is near to no other name.
 ** THREADS   No state.
 */
 #ifndef EMB_BASE_NEAR_H

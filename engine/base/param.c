@@ -18,7 +18,7 @@
 
 enum { SHOWN_MAX = 40 };
 
-/* How much of a text an error shows: up to the next delimiter. */
+/* Length of the text that an error shows: up to the next delimiter. */
 static int shown_length(const char *at) {
   size_t n = strcspn(at, ",() \t\r\n");
   n = n == 0 && *at != 0 ? 1 : n;

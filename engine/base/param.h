@@ -3,8 +3,8 @@
 ** param.h -- choices with parameters, as text: adagrad(lr=0.05, eps=1e-10).
 **
 ** TEXT      A name, then parameter=number pairs separated by commas, in
-**           parentheses that may be omitted when empty.  Spaces may appear
-**           anywhere between, and case is ignored.  A number is -digits.digits
+**           parentheses that may be omitted when empty.  Spaces may separate
+**           any of these, and case is ignored.  A number is -digits.digits
 **           e-digits, where sign, fraction and exponent are optional: never
 **           inf, nan, hex, or a decimal comma.
 ** EXACT     A number is the nearest double to its text, in any locale, and is

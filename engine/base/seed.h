@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** seed.h -- points at which the tests of the tests plant a defect.
+** seed.h -- points at which `make check-defects` plants a defect.
 **
 ** EMB_SEED(name) is 0 in every release build and generates no code.  In the
 ** variant `defect` it is 1 when the environment variable EMB_DEFECT holds the

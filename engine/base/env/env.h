@@ -37,7 +37,7 @@ enum {
   ENV_EXCLUSIVE = 4, /* with CREATE: fail with EEXIST if present */
   ENV_DIRECT = 8,    /* O_DIRECT where the file system has it, else buffered:
                         offset, size and buffer are multiples of 4096 */
-  ENV_FOLLOW = 16,   /* through a link at the path's end */
+  ENV_FOLLOW = 16,   /* follow a link at the path's end */
 };
 
 /* The attributes of a file. */
@@ -132,9 +132,9 @@ struct env {
   int (*sync)(struct env *, struct env_file *); /* data and size: fdatasync */
   int (*size)(struct env *, struct env_file *, uint64_t *bytes);
   int (*truncate)(struct env *, struct env_file *, uint64_t bytes);
-  /* Allocates the range's blocks, so that writes there find room.  Its content
-  ** stays, and the file then extends at least to its end.  Does nothing and
-  ** returns 0 if the file system cannot do this. */
+  /* Allocates the range's blocks, so that writes to the range find room.  The
+  ** content stays, and the file then extends at least to the range's end.  Does
+  ** nothing and returns 0 if the file system cannot do this. */
   int (*reserve)(struct env *, struct env_file *, uint64_t offset,
                  uint64_t bytes);
   /* Free space of the file's file system that this process may use. */
@@ -184,12 +184,12 @@ struct env {
   /* Locks bytes of an open file, visible to other processes.  SHARED locks do
   ** not block each other; EXCLUSIVE is EAGAIN if there is another lock.  They
   ** end with the process, and a child after fork() does not keep them (the file
-  ** is closed there).  `at` is below 2^61, and locked once: the caller counts.
-  ** EINVAL, ENOLCK: the file system has no such locks. */
+  ** is closed there).  `at` is below 2^61.  Locks do not nest: the caller
+  ** counts.  EINVAL, ENOLCK: the file system has no byte locks. */
   int (*byte_lock)(struct env *, struct env_file *, uint64_t at,
                    enum env_byte_lock);
-  /* Finds another process's lowest such lock below `below`; UINT64_MAX:
-  ** none. */
+  /* Finds the lowest byte below `below` that another process has locked;
+  ** UINT64_MAX: none. */
   int (*byte_lock_lowest)(struct env *, struct env_file *, uint64_t below,
                           uint64_t *at);
 
@@ -197,7 +197,7 @@ struct env {
   ** flight.  ENOSYS if the kernel or the container forbids the kind. */
   int (*queue_open)(struct env *, int kind, unsigned depth,
                     struct env_queue **);
-  /* Waits for everything in flight, then frees. */
+  /* Waits for all requests in flight, then frees the queue. */
   void (*queue_close)(struct env *, struct env_queue *);
   /* Starts n requests.  Never blocks for their completion; requests beyond
   ** depth are kept and started as earlier ones complete. */
@@ -212,15 +212,15 @@ struct env {
   **
   ** A child after fork() has copies of its parent's open objects, and must not
   ** touch them; it may open its own. */
-  /* Opens a port in a directory, under a name whose previous use is replaced,
-  ** for all users who can reach the directory.  The directory's path may be
-  ** long; a name of 80 bytes always fits (ENAMETOOLONG), without slashes
-  ** (EINVAL).  An error if the file system has no sockets. */
+  /* Opens a port in a directory, replacing a file of that name, for all users
+  ** who can reach the directory.  The directory's path may be long.
+  ** ENAMETOOLONG: the name does not fit (80 bytes always do); EINVAL: it has a
+  ** slash.  Also an error if the file system has no sockets. */
   int (*port_open)(struct env *, struct env_dir *, const char *name,
                    struct env_port **);
-  /* Makes the port available in another directory, too, replacing the name
-  ** there; an error if that is on another file system, or if all names of the
-  ** port were removed. */
+  /* Makes the port available in another directory, too, replacing a file of
+  ** that name; an error if the directory is on another file system, or if all
+  ** names of the port were removed. */
   int (*port_link)(struct env *, struct env_port *, struct env_dir *,
                    const char *name);
   /* Does not remove the names, which another process may have replaced.  Call
@@ -244,8 +244,8 @@ struct env {
   /* Receives the next message, waiting at most wait_us (UINT64_MAX: without
   ** limit).  EAGAIN: there is none; EPIPE: the other end or its process has
   ** gone, and all its messages were received; EMSGSIZE: the message is longer
-  ** than the room, its beginning fills the room, and the rest is lost, with the
-  ** gifts.  Received memory belongs to the caller (shared_free). EPROTO: the
+  ** than the room: its beginning fills the room; the rest and the gifts are
+  ** lost.  Received memory belongs to the caller (shared_free). EPROTO: the
   ** message is not from env->peer_send, or has memory whose size can change, or
   ** memory called FIXED that can be written, or a file that is not a regular
   ** file.  EMFILE, ENOMEM: no room for a gift.  After these errors the message
@@ -289,8 +289,8 @@ struct env {
   void (*shared_sent)(struct env *, struct env_shared *);
   /* Frees the memory and zeroes the struct.  Other processes keep theirs. */
   void (*shared_free)(struct env *, struct env_shared *);
-  /* Waits while *word is `is`, at most wait_us (UINT64_MAX: without limit); may
-  ** return sooner.  *word may be in shared memory. */
+  /* Waits while *word equals `is`, at most wait_us (UINT64_MAX: without limit);
+  ** may return sooner.  *word may be in shared memory. */
   void (*word_wait)(struct env *, _Atomic uint32_t *word, uint32_t is,
                     uint64_t wait_us);
   /* Wakes all threads that wait for the word, in all processes. */
@@ -338,7 +338,8 @@ struct env {
   int (*random)(struct env *, void *, size_t);
   int64_t (*process)(struct env *); /* getpid() */
   int64_t (*user)(struct env *);    /* geteuid() */
-  /* Starts a detached-at-exit thread with all signals blocked. */
+  /* Starts a thread, with all signals blocked except those of its own faults;
+  ** thread_join must be called. */
   int (*thread_start)(struct env *, void (*run)(void *), void *arg,
                       void **thread);
   void (*thread_join)(struct env *, void *thread);

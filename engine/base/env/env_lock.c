@@ -72,7 +72,7 @@ static void lock_after_fork_in_child(void) {
     owned_list = owned->next;
     owned->at = NULL;
     (void)close(*owned->fd);
-    *owned->fd = -1; /* using it here must not hit another file */
+    *owned->fd = -1; /* a later use must not hit another file */
   }
   pthread_mutex_unlock(&owned_mutex);
 }
@@ -235,7 +235,7 @@ int env__lock_look(struct env *env, const char *path,
 
 /* ---- byte locks ---------------------------------------------------------- */
 
-/* They are beyond any content. */
+/* The locked bytes are beyond any content of the file. */
 
 #define BYTE_LOCK_FIRST ((off_t)1 << 62)
 #define BYTE_LOCK_COUNT (UINT64_C(1) << 61)
@@ -263,7 +263,7 @@ int env__byte_lock_lowest(struct env *env, struct env_file *file,
   (void)env;
   emb_assert(below <= BYTE_LOCK_COUNT);
   *at = UINT64_MAX;
-  while (below > 0) { /* it may report any lock: look below it */
+  while (below > 0) { /* fcntl may report any of the locks */
     struct flock lock = {.l_type = F_WRLCK,
                          .l_whence = SEEK_SET,
                          .l_start = BYTE_LOCK_FIRST,

@@ -50,7 +50,7 @@ static int gift_fd(const struct env_gift_in *gift) {
   int fd = gift->shared.base != NULL ? gift->shared.fd : -1;
   switch (gift->kind) {
   case ENV_GIFT_SHARED:
-    /* Then no receiver can seal it against the others. */
+    /* After this no receiver can seal the memory against the others. */
     if (fd >= 0)
       (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     return fd;

@@ -52,7 +52,8 @@ int env__absolute(struct env *, const char *path, char *to, size_t size);
 
 /* Takes the result of a call that creates a descriptor: -1 with errno, or the
 ** new descriptor.  *fd is never a standard one: if the host has closed stderr,
-** its messages would go there.  After an error the descriptor is closed. */
+** its messages would go into the file.  After an error the descriptor is
+** closed. */
 int env__own_fd(int got, int *fd);
 /* open() with the contract of env->open: only regular files, or a directory
 ** with O_DIRECTORY; does not wait. */

@@ -49,8 +49,8 @@ static int address_of(const struct env_dir *dir, const char *name,
 
 /* ---- ports --------------------------------------------------------------- */
 
-/* Opens it to all users, whatever the umask.  Through a descriptor, so that a
-** link that has replaced the name is not followed. */
+/* Opens the socket to all users, whatever the umask; by way of its descriptor,
+** so that a link that has replaced the name is not followed. */
 static int open_to_all(int fd) {
   char path[PROC_BYTES];
   struct stat st;

@@ -18,7 +18,7 @@
 **              kernel when it is full.  Entries that the kernel does not take
 **              stay in the SQ until the next enter.
 ** FAILURE   A kernel or container without io_uring is ENOSYS at open.  Later
-**           errors of the ring as such (not of a request) are not expected;
+**           errors of the ring itself (not of a request) are not expected;
 **           they are returned, and the requests stay with the queue until
 **           env__uring_close.
 ** THREADS   One at a time, but not always the same one, not even while
@@ -42,7 +42,7 @@ struct uring {
   unsigned depth;
   unsigned in_flight;
   struct env__list waiting;  /* to go into the SQ */
-  struct env__list finished; /* without the kernel; to be delivered */
+  struct env__list finished; /* without the kernel; not yet delivered */
 };
 
 static unsigned env_uring_smaller(size_t a, unsigned b) {

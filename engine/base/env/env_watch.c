@@ -6,8 +6,8 @@
 ** process, shared by all its peers (env_life.c); and an eventfd that wakes the
 ** waiting thread.  Events are taken one at a time, and removing a descriptor
 ** from the epoll removes its events, so no pending event can name a peer that
-** is no longer watched.  The end of a process is reported for one of its peers
-** after the other.
+** is no longer watched.  The end of a process is reported for its peers one
+** after another.
 **
 ** FAILURE   errno.
 ** THREADS   One thread waits and removes peers; any thread may add and wake.

@@ -10,13 +10,13 @@
 **                   name durable, too
 **
 ** So either the old file or the new one is there, whatever fails.  The first
-** two steps take the resources that may be missing (space, descriptors):
+** two steps take the resources that may run out (space, descriptors):
 ** replace_name only renames, and syncs a directory that its caller has open.
-** After an error of any of them, nothing is left under the temporary name.  If
+** After an error in any step, nothing is left under the temporary name.  If
 ** only the sync of the directory failed, the file may or may not have its name
 ** after a crash.
 **
-** All return an errno, from which the caller makes its error.
+** All return an errno, which the caller turns into its error.
 */
 #ifndef EMB_ENV_REPLACE_H
 #define EMB_ENV_REPLACE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
 ** epoch.c -- see epoch.h.  The argument in short: epoch_wait raises `now` and
-** then looks at every slot.  A session whose slot shows 0 or the new number can
-** only enter, or has entered, after the raise, so it finds the pointers already
-** unlinked; every other session is waited for.  Both the raise and the entry
-** are seq_cst, so one of the two sees the other.
+** then looks at every slot.  A session whose slot shows 0 or the new number
+** enters, or has entered, after the raise, so it finds the pointers already
+** unlinked; epoch_wait waits for every other session.  Both the raise and the
+** entry are seq_cst, so one of the two sees the other.
 */
 #include "epoch.h"
 

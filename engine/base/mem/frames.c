@@ -9,7 +9,7 @@
 #include "engine/emb.h"
 
 /* The first segment begins with small pages, so that a table of a few rows uses
-** a few of them: a huge page is 2 MiB, for each of hundreds of tables.  Once
+** only a few: huge pages would cost 2 MiB for each of hundreds of tables.  Once
 ** half of these bytes are needed, they become a huge page, too. */
 #define SMALL_BYTES ((size_t)2 << 20)
 

@@ -18,8 +18,8 @@
 **
 ** SLOTS     One array for both: a stack of free frames at its beginning, and
 **           the addresses of retired frames at its end.
-** RESIDENT  The first touch of memory waits for the system to clear it, longer
-**           than it takes to fill a frame.  So a background thread touches
+** RESIDENT  The first touch of memory waits for the system to clear it, which
+**           takes longer than filling a frame.  So a background thread touches
 **           frames before they are taken (frames_populate), ahead by an eighth
 **           of the frames touched so far: a small table stays small.
 ** THREADS   Its own mutex.  Resizing and retiring: one thread at a time.
@@ -44,7 +44,7 @@ struct frames {
   struct env *env;
   pthread_mutex_t lock;
   char *pool; /* of the first segment ever */
-  /* Its frame in the middle of the small pages; NULL once it was taken.  Under
+  /* Its frame in the middle of the small pages; NULL once it is taken.  Under
   ** lock. */
   char *half;
   uint32_t frame_bytes;

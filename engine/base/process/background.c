@@ -81,7 +81,7 @@ static void join_all(struct process *p, struct process_thread **list) {
 
 /* Under the lock, for which the new thread waits. */
 static int crew_hire(struct process *p, struct crew *crew) {
-  join_all(p, &p->over); /* they have all but ended */
+  join_all(p, &p->over); /* they are about to end */
   struct process_thread *t = p->env->allocate(p->env, sizeof *t);
   if (!t) {
     return ENOMEM;
@@ -107,11 +107,11 @@ static void crew_call(struct process *p, struct crew *crew) {
     pthread_cond_signal(&crew->arrived);
   } else if (crew->working == crew->threads &&
              crew->threads < crew->most + crew->blocked) {
-    (void)crew_hire(p, crew); /* the existing ones suffice */
+    (void)crew_hire(p, crew); /* without it, the others do the work */
   }
 }
 
-/* Takes the first background that is due; NULL: none is for *wait_us. */
+/* Takes the first background that is due; NULL: none is due for *wait_us. */
 static struct background *crew_take(struct process *p, struct crew *crew,
                                     uint64_t *wait_us) {
   *wait_us = UINT64_MAX;
@@ -142,7 +142,7 @@ static void run_one(struct process *p, struct crew *crew,
   if (b->is_ending) {
     pthread_cond_broadcast(&p->ended);
   } else if (b->is_woken || due_us != BACKGROUND_NEVER) {
-    /* Behind those that were waiting while it ran. */
+    /* Goes behind the backgrounds that were waiting while it ran. */
     b->due_us = b->is_woken || due_us == 0 ? p->env->now_us(p->env) : due_us;
     heap_insert(crew, b);
   }

@@ -49,7 +49,7 @@ void process_lock_leave(struct process_lock *l) {
   pthread_mutex_unlock(&l->lock);
 }
 
-/* Up to this many are kept for the full time that their users ask for. */
+/* Up to this many are kept for the full time that their users request. */
 #define FEW 8
 
 /* ---- the list ------------------------------------------------------------ */

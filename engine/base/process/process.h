@@ -20,8 +20,8 @@
 **
 ** INVARIANT 1. A background runs in one thread at a time.
 **           2. A background woken while it runs, runs again.
-**           3. While any background waits, either some thread sleeps no longer
-**              than until the first is due, or all threads are busy and no more
+**           3. While any background waits, either some thread sleeps at most
+**              until the first one is due, or all threads are busy and no more
 **              may be started.
 ** FORK      A child inherits nothing: its first store creates everything again.
 **           It must not touch its parent's objects.
@@ -57,10 +57,10 @@ enum process_counted {
   PROCESS_SERVING, /* threads for clients' sessions */
   PROCESS_COUNTED
 };
-/* Counts one more (1) or less (-1); does nothing if the process is NULL. */
+/* Adds 1 or -1 to the count; does nothing if the process is NULL. */
 void process_count(struct process *, enum process_counted, int change);
-/* How long to keep an unused resource: `us`, or less the more there are, so
-** that their number does not grow. */
+/* How long to keep an unused resource: `us`, or progressively less if there are
+** many, so that their number does not grow. */
 uint64_t process_keeps_us(struct process *, enum process_counted, uint64_t us);
 
 /* A lock of process-wide data.  A child after fork() may have inherited it held
@@ -122,12 +122,12 @@ struct background {
   uint32_t at; /* in the heap of its kind */
 };
 
-/* Starts idle.  An errno: there is no memory, or not a single thread for it. */
+/* Starts idle.  An errno: no memory, or its kind has no thread at all. */
 int background_start(struct background *, struct process *,
                      enum background_kind, uint64_t (*run)(void *), void *arg);
 /* Makes it run soon.  Does nothing before its start and after its end. */
 void background_wake(struct background *);
-/* Returns when it does not run and never will again.  Not from its run. */
+/* Returns when it is not running and never will again.  Not from its run. */
 void background_end(struct background *);
 /* Its run starts (1) or stops (-1) waiting for something that may depend on
 ** other work: while it waits, one more thread may be started. */

@@ -7,7 +7,7 @@
 
 #include "process.h"
 
-/* At a time, for each kind of work. */
+/* Maximum threads for each kind of work; background_allow may raise it. */
 #define THREADS_MOST 4
 
 struct process_thread {
