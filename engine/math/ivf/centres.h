@@ -5,9 +5,9 @@
 **
 ** TRAINING Lloyd's rounds over a sample, starting from rows of the sample.  A
 **          centre that gets no row is moved next to the centre with the most
-**          rows, so that the two share them.  Training stops after IVF_ROUNDS,
-**          or when a round gains less than a hundredth.  It runs in pieces, so
-**          that other background work can proceed.
+**          rows, so that the two share those rows.  Training stops after
+**          IVF_ROUNDS, or when a round gains less than a hundredth.  It runs in
+**          pieces, so that other background work can proceed.
 ** THREADS  Training belongs to one thread.  Trained centres do not change.
 */
 #ifndef EMB_IVF_CENTRES_H

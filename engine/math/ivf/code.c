@@ -182,7 +182,7 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 
 /* ---- queries ------------------------------------------------------------- */
 
-/* Two products of 255 and 64 fit into 16 bits; of 15 and 127 they do anyway. */
+/* Two products of 255 and 64 fit into 16 bits, as do two of 15 and 127. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step) {
   float most = largest_element(q, form->dim);

@@ -71,7 +71,7 @@ static inline float ivf_mark(const struct ivf_form *form, uint8_t mark) {
 }
 
 /* Converts a vector to the form that the index compares: of length 1 for
-** EMB_COSINE, and rotated.  0: it has no direction, EMB_COSINE. */
+** EMB_COSINE, and rotated.  0: under EMB_COSINE, the vector is zero. */
 int ivf__prepare(const struct ivf_form *form, float *vector);
 /* The value that the residual's mark must represent. */
 float ivf__mark_size(const struct ivf_form *form, const float *residual);
@@ -81,7 +81,8 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 
 /* A query against the entries of one list: to[i] = a + m_i * b * (d_i - k) + c
 ** * square_i, where d_i is the sum of code * query, m_i the first mark, and
-** square_i that of x_i for 8 and 4 bits, that of the second mark for 1. */
+** square_i the square of x_i, times 127^2 or 15^2, for 8 or 4 bits, and of the
+** second mark for 1. */
 struct ivf_probe {
   const int8_t *query; /* in the order of the elements; words * 32 / bits */
   uint32_t words, bits, base;
@@ -94,24 +95,24 @@ struct ivf_ops {
   /* Scores 16 entries.  Returns a bit for each one below the limit. */
   uint32_t (*scan)(const struct ivf_probe *probe, const uint32_t *codes,
                    const uint8_t *marks, float limit, float *to);
-  /* best[j], at[j] = half - products[j], i where half - products[j] is less. */
+  /* best[j], at[j] = half - products[j], i where that is less than best[j]. */
   void (*minimum)(float *best, uint32_t *at, const float *products, size_t n,
                   float half, uint32_t i);
 };
 
-/* Returns form i of those that this processor can run, 0 the scalar one; NULL
-** at the end. */
+/* Returns the i-th form that this processor can run, form 0 being the scalar
+** one; NULL at the end. */
 const struct ivf_ops *ivf__ops(int i);
-/* The widest of them. */
+/* The widest form that this processor can run. */
 const struct ivf_ops *ivf__ops_best(void);
 
 /* Rounds a query's elements to 7 or 8 bits.  q: dim floats; to: room for
-** 32 / bits * words elements, each that of q divided by *step.  Returns their
+** 32 / bits * words elements, which are q's divided by *step.  Returns their
 ** sum. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step);
-/* Sets a probe for a rounded query of l2 or cosine, or of a product, whose
-** distance from the centre is `a`. */
+/* Sets a probe for a query rounded by ivf__round_query; a: its distance (l2,
+** cosine or product) from the centre. */
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum);
 

@@ -29,7 +29,7 @@ struct ivf {
   struct places places;
   const struct ivf_ops *ops;
   /* Sum of the squared lengths of residuals, uncoded, over the keys passed to
-  ** ivf_set since the maintainer's last reset, and their number; its own. */
+  ** ivf_set since the last reset, and their number; only for the maintainer. */
   double error_sum;
   uint64_t error_rows;
   /* Written by the maintainer and by removals, relaxed; read for emb_stats. */
@@ -48,7 +48,7 @@ int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape);
 void ivf_free(struct ivf *ivf);
 /* Memory of an index of this many rows; an approximate upper bound. */
 uint64_t ivf_bytes_of(const struct ivf_shape *shape, uint64_t rows);
-/* Memory that it uses now; for the maintainer. */
+/* Memory that the index uses now; for the maintainer. */
 uint64_t ivf_bytes(const struct ivf *ivf);
 
 /* Training: sample has n prepared rows, at least as many as lists, and belongs
@@ -80,8 +80,8 @@ struct ivf_writer { /* the maintainer's memory */
 int ivf_writer_init(struct ivf_writer *writer, struct ivf *ivf);
 void ivf_writer_free(struct ivf_writer *writer);
 #define IVF_ROWS NEARER_ROWS
-/* Adds n keys, at most IVF_ROWS, with prepared vectors, or moves them where
-** they now belong.  EMB_NOMEM: some were not. */
+/* Adds n keys, at most IVF_ROWS, with prepared vectors, or moves them to
+** where they now belong.  EMB_NOMEM: some were neither added nor moved. */
 int ivf_set(struct ivf_writer *writer, const int64_t *keys,
             const float *vectors, size_t n);
 /* For any thread.  1: the key was there. */
@@ -138,7 +138,7 @@ struct ivf_asked {
   uint32_t probes;                       /* lists to search */
   uint32_t most;                         /* candidates to keep */
   int (*admits)(void *arg, int64_t key); /* NULL: all */
-  /* NULL, or the same for the keys in `live` of a block.  For conditions that
+  /* NULL, or `admits` for the keys in `live` of a block.  For conditions that
   ** admit few keys, because it is called before codes are compared. */
   uint32_t (*admitted)(void *arg, const int64_t *keys, uint32_t live);
   void *arg;
@@ -148,7 +148,7 @@ struct ivf_candidate {
   uint32_t unused;
   int64_t key;
 };
-struct ivf_search { /* one thread's; kept from one query to the next */
+struct ivf_search { /* of one thread; kept from one query to the next */
   struct ivf *ivf;
   float *query, *part; /* prepared; minus a centre */
   float *scores;       /* of the centres */

@@ -6,8 +6,8 @@
 ** is a block number and a slot in it, names an entry as long as the entry
 ** exists.  Blocks come from chunks, which are freed only with the index.
 **
-**   chunk      heads [blocks]        next block of the list, which list, and a
-**                                    bit for each slot whose entry is live
+**   chunk      heads [blocks]        the next block of the list, the list, and
+**                                    a bit for each slot with a live entry
 **              codes [blocks][words][16]
 **              keys  [blocks][16]
 **              marks [blocks][marks][16]
@@ -19,7 +19,7 @@
 **          the maintainer holds it exclusively while it writes one entry.
 ** THREADS  One maintainer.  Any thread may clear a live bit while it removes
 **          the key from the places, under their lock.  The maintainer sets it,
-**          in a slot that nobody looks up.
+**          in a slot that no other thread looks up.
 */
 #ifndef EMB_IVF_LISTS_H
 #define EMB_IVF_LISTS_H

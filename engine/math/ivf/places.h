@@ -38,7 +38,7 @@ struct places {
   struct env *env;
   int64_t (*key_at)(const void *arg, uint32_t place);
   /* Called for a removed place, under the part's lock, so that a thread that
-  ** finds the key gone also finds this done. */
+  ** finds the key gone also sees the effect of this call. */
   void (*taken)(const void *arg, uint32_t place);
   const void *arg;
   uint64_t bytes; /* the maintainer's */

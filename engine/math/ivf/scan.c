@@ -10,7 +10,7 @@
 ** The square of the value of an 8-bit or 4-bit code is computed on the fly from
 ** the code, though it could be stored: a scan takes as long as reading the
 ** codes, and two bytes for each key are an eighth of what an index may use
-** beside them.
+** besides the codes.
 */
 #include "code.h"
 

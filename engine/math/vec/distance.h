@@ -43,10 +43,10 @@ struct distance_ops {
                   const struct distance_rows *rows, size_t dim);
 };
 
-/* Returns form i of those that this processor can run, 0 the scalar one, in
-** increasing width; NULL at the end. */
+/* Returns the i-th form that this processor can run, in increasing width, form
+** 0 being the scalar one; NULL at the end. */
 const struct distance_ops *distance__form(int i);
-/* The widest of them. */
+/* The widest form that this processor can run. */
 const struct distance_ops *distance_best(void);
 
 static inline size_t distance_width(const struct distance_ops *ops, size_t n) {

@@ -92,7 +92,7 @@ INLINE void FORM(rows)(enum distance_what what, int half,
   size_t n = call->rows->n, stride = call->rows->stride;
   const char *first = call->rows->first;
   for (size_t i = 0; i < n; i += 4) {
-    size_t last = n - i < 4 ? n - i - 1 : 3; /* fewer than four: repeats it */
+    size_t last = n - i < 4 ? n - i - 1 : 3; /* fewer: repeats the last */
     struct distance_four four = {.query = call->query,
                                  .sums = _mm_setzero_ps(),
                                  .squares = _mm_setzero_ps()};

@@ -8,8 +8,8 @@
 **
 ** GRADIENT  Processed before the optimizer sees it, in this order:
 **             dc            g += dc g g (w - read), where `read` is the vector
-**                           with which the gradient was computed: compensates
-**                           the delay (Zheng et al., ICML 2017, eq. 10)
+**                           with which the gradient was computed; compensates
+**                           for the delay (Zheng et al., ICML 2017, eq. 10)
 **             clip_value    each element to -clip_value .. clip_value
 **             clip_norm     g *= clip_norm / |g| if |g| is larger, |g| being
 **                           the Euclidean norm of the row

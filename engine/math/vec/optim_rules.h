@@ -280,7 +280,7 @@ INLINE VEC FORM(summand)(enum optim_sum what, const struct optim_part *part,
                             LOAD(part->state[1] + i), &root);
 }
 
-/* The same for the last n < 16 elements, followed by zeros. */
+/* As above, for the last n < 16 elements, followed by zeros. */
 INLINE void FORM(summands_tail)(enum optim_sum what,
                                 const struct optim_part *part, size_t i,
                                 float to[16]) {

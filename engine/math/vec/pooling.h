@@ -29,7 +29,7 @@ struct pooling_form {
 
 /* Returns form i, in the order of vec__form; NULL at the end. */
 const struct pooling_form *pooling__form(int i);
-/* The widest of them. */
+/* The widest form that this processor can run. */
 const struct pooling_form *pooling_best(void);
 
 #endif

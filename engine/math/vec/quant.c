@@ -8,7 +8,7 @@
 ** ERROR     A code that is not clamped is within s / 2.  A code clamped to
 **           `levels` also loses the rounding error of s, at most levels times
 **           the last place of s: 2^-23 of the range, or levels * 2^-149 if s is
-**           subnormal or 0.  To this add half of the result's last place.
+**           subnormal or 0.  Rounding the result adds half of its last place.
 */
 #include "quant.h"
 #include "vec.h"

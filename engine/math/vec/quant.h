@@ -39,7 +39,7 @@ enum { QUANT_GROUP = 32 };
 /* Returns the size of an encoded row in bytes. */
 size_t quant_bytes(enum quant_type type, uint32_t dim);
 /* Returns the number of elements of a row of `bytes` bytes; 0: none fits.  If
-** two numbers fit, as with QUANT_INT4, the even one, which is one more. */
+** two numbers fit, as with QUANT_INT4, the even one, which is larger by one. */
 uint32_t quant_dim(enum quant_type type, size_t bytes);
 
 /* No pointer need be aligned; the two must not overlap.  EMB_NONFINITE: see

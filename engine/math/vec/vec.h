@@ -25,10 +25,10 @@ struct vec_ops {
 };
 
 extern const struct vec_ops vec_scalar;
-/* Returns form i of those that this processor can run, 0 the scalar one, in
-** increasing width; NULL at the end. */
+/* Returns the i-th form that this processor can run, in increasing width, form
+** 0 being the scalar one; NULL at the end. */
 const struct vec_ops *vec__form(int i);
-/* The widest of them. */
+/* The widest form that this processor can run. */
 const struct vec_ops *vec_best(void);
 
 #endif
