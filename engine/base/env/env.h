@@ -188,8 +188,8 @@ struct env {
   ** counts.  EINVAL, ENOLCK: the file system has no byte locks. */
   int (*byte_lock)(struct env *, struct env_file *, uint64_t at,
                    enum env_byte_lock);
-  /* Finds the lowest byte below `below` that another process has locked;
-  ** UINT64_MAX: none. */
+  /* Finds the lowest byte below `below` that is locked through another open of
+  ** the file, in this process or another; UINT64_MAX: none. */
   int (*byte_lock_lowest)(struct env *, struct env_file *, uint64_t below,
                           uint64_t *at);
 

@@ -111,8 +111,9 @@ const struct ivf_ops *ivf__ops_best(void);
 ** sum. */
 int32_t ivf__round_query(const struct ivf_form *form, const float *q,
                          int8_t *to, float *step);
-/* Sets a probe for a query rounded by ivf__round_query; a: its distance (l2,
-** cosine or product) from the centre. */
+/* Sets a probe for a query rounded by ivf__round_query.  a: the query's squared
+** distance from the list's centre (l2, cosine), or its score for that centre
+** (product). */
 void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
                 float step, int32_t sum);
 

@@ -331,8 +331,8 @@ uint64_t log_position(struct log *log, int stream);
 ** above the bound, and so is everything written after something that is. */
 uint64_t log_seal(struct log *log, uint64_t page);
 /* Writes the sealed pages out; *wrote: bytes written.  After EMB_FULL without
-** `failed` the call may be repeated; after any other error the queue is closed
-** and NULL. */
+** `failed` the call may be repeated.  Any other failed write sets `failed`,
+** closes the queue and sets it to NULL. */
 int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
               emb_err *err);
 /* As log_flush, but for a few extents only, below page `upto`. */
