@@ -8,10 +8,10 @@
 /* clang-format off */
 const struct ext_policy_text ext_policy_texts[] = {
   {"trigger", "amount",
-    "After each so many samples.",
-    "[{\"name\":\"samples\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"how many\"}]",
-    "-- After each so many samples.\n"
-    "-- option samples: integer, 1 to, needed; how many\n"
+    "Triggers after a fixed number of samples.",
+    "[{\"name\":\"samples\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"the number of samples\"}]",
+    "-- Triggers after a fixed number of samples.\n"
+    "-- option samples: integer, 1 to, needed; the number of samples\n"
     "SELECT max(:first + :samples - 1, :evaluated + 1) AS position, 1 AS triggered,\n"
     "       :samples AS value, :samples AS threshold,\n"
     "       printf('%d samples since the last trigger', :samples) AS reason\n"
@@ -21,15 +21,15 @@ const struct ext_policy_text ext_policy_texts[] = {
     "       printf('%d of %d samples since the last trigger', :last - :first + 1, :samples)\n"
     " WHERE :first + :samples - 1 > :last AND :last > :evaluated\n"},
   {"trigger", "avoidable",
-    "When the model has made so many mistakes more than were to be expected, in all intervals since the last trigger.  Before the first trigger there is no model, so it comes at once.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"threshold\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"how many mistakes\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected takes from the sum\"}]",
-    "-- When the model has made so many mistakes more than were to be expected, in all\n"
-    "-- intervals since the last trigger.  Before the first trigger there is no model, so\n"
-    "-- it comes at once.\n"
+    "Triggers when the model has made `threshold` more mistakes than expected, summed over all intervals since the last trigger.  The first trigger comes at the first decision, because there is no model yet.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"threshold\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"number of mistakes beyond the expected ones\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "-- Triggers when the model has made `threshold` more mistakes than expected, summed\n"
+    "-- over all intervals since the last trigger.  The first trigger comes at the first\n"
+    "-- decision, because there is no model yet.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
-    "-- option threshold: real, 0 to, needed; how many mistakes\n"
-    "-- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date\n"
-    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum\n"
+    "-- option threshold: real, 0 to, needed; number of mistakes beyond the expected ones\n"
+    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
     "at(position) AS (\n"
     "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
@@ -53,16 +53,16 @@ const struct ext_policy_text ext_policy_texts[] = {
     "            ELSE printf('%g avoidable mistakes', value) END AS reason\n"
     "  FROM at, measured\n"},
   {"trigger", "avoidable_cost",
-    "When the mistakes that a new model would avoid cost as much as its training: their number since the last trigger by a factor, against the time that training is expected to take (the view training_forecast).  Before the first trigger it comes at once.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected takes from the sum\"}]",
-    "-- When the mistakes that a new model would avoid cost as much as its training: their\n"
-    "-- number since the last trigger by a factor, against the time that training is\n"
-    "-- expected to take (the view training_forecast).  Before the first trigger it comes\n"
-    "-- at once.\n"
+    "Triggers when the mistakes that a new model would have avoided cost as much as training it: their number since the last trigger, times a factor, is compared with the expected training time (the view training_forecast).  The first trigger comes at the first decision.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "-- Triggers when the mistakes that a new model would have avoided cost as much as\n"
+    "-- training it: their number since the last trigger, times a factor, is compared with\n"
+    "-- the expected training time (the view training_forecast).  The first trigger comes\n"
+    "-- at the first decision.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
     "-- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor\n"
-    "-- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date\n"
-    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum\n"
+    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
     "at(position) AS (\n"
     "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
@@ -92,23 +92,23 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
   {"trigger", "common",
     "Options of every trigger policy of a pipeline.",
-    "[{\"name\":\"warmup_intervals\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"in so many first decisions another policy decides\"},{\"name\":\"warmup_policy\",\"type\":\"object\",\"about\":\"that policy\"}]",
+    "[{\"name\":\"warmup_intervals\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"number of first decisions that warmup_policy makes\"},{\"name\":\"warmup_policy\",\"type\":\"object\",\"about\":\"the trigger policy for these decisions\"}]",
     "-- Options of every trigger policy of a pipeline.\n"
-    "-- option warmup_intervals: integer, 0 to, default 0; in so many first decisions another policy decides\n"
-    "-- option warmup_policy: object; that policy\n"},
+    "-- option warmup_intervals: integer, 0 to, default 0; number of first decisions that warmup_policy makes\n"
+    "-- option warmup_policy: object; the trigger policy for these decisions\n"},
   {"trigger", "drift",
-    "When the samples of late differ from those of the last trigger.  Before the first trigger there is nothing to compare with, so it comes at once.",
-    "[{\"name\":\"metric\",\"type\":\"sql\",\"needed\":1,\"about\":\"an aggregate of value, is_reference, sample_key, label and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"window\",\"type\":\"text\",\"one_of\":[\"amount\",\"time\"],\"default\":\"amount\",\"about\":\"what the next two count\"},{\"name\":\"reference\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"up to the last trigger: samples, or units of time\"},{\"name\":\"current\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"up to now: samples, or units of time\"},{\"name\":\"overlap\",\"type\":\"boolean\",\"default\":false,\"about\":\"the current window may reach behind the last trigger\"},{\"name\":\"sample_size\",\"type\":\"integer\",\"least\":1,\"about\":\"at most so many of a window, at random\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"which values trigger\"}]",
-    "-- When the samples of late differ from those of the last trigger.  Before the\n"
-    "-- first trigger there is nothing to compare with, so it comes at once.\n"
+    "Triggers when recent samples differ from those before the last trigger.  The first trigger comes at the first decision, because there is nothing to compare with.",
+    "[{\"name\":\"metric\",\"type\":\"sql\",\"needed\":1,\"about\":\"an aggregate of value, is_reference, sample_key, label and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"window\",\"type\":\"text\",\"one_of\":[\"amount\",\"time\"],\"default\":\"amount\",\"about\":\"the unit of reference and current: samples or time\"},{\"name\":\"reference\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"length of the window that ends at the last trigger\"},{\"name\":\"current\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"length of the window that ends now\"},{\"name\":\"overlap\",\"type\":\"boolean\",\"default\":false,\"about\":\"the current window may begin before the last trigger\"},{\"name\":\"sample_size\",\"type\":\"integer\",\"least\":1,\"about\":\"maximum number of samples per window, drawn at random\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"decides which values trigger\"}]",
+    "-- Triggers when recent samples differ from those before the last trigger.  The first\n"
+    "-- trigger comes at the first decision, because there is nothing to compare with.\n"
     "-- option metric: sql, needed; an aggregate of value, is_reference, sample_key, label and timestamp\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
-    "-- option window: text, one of amount|time, default amount; what the next two count\n"
-    "-- option reference: real, 0 to, needed; up to the last trigger: samples, or units of time\n"
-    "-- option current: real, 0 to, needed; up to now: samples, or units of time\n"
-    "-- option overlap: boolean, default false; the current window may reach behind the last trigger\n"
-    "-- option sample_size: integer, 1 to; at most so many of a window, at random\n"
-    "-- option criterion: object, needed; which values trigger\n"
+    "-- option window: text, one of amount|time, default amount; the unit of reference and current: samples or time\n"
+    "-- option reference: real, 0 to, needed; length of the window that ends at the last trigger\n"
+    "-- option current: real, 0 to, needed; length of the window that ends now\n"
+    "-- option overlap: boolean, default false; the current window may begin before the last trigger\n"
+    "-- option sample_size: integer, 1 to; maximum number of samples per window, drawn at random\n"
+    "-- option criterion: object, needed; decides which values trigger\n"
     "WITH\n"
     "at(position) AS (\n"
     "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
@@ -160,27 +160,27 @@ const struct ext_policy_text ext_policy_texts[] = {
     "            ELSE printf('%d samples against %d', n - olds, olds) END AS reason\n"
     "  FROM at, measured\n"},
   {"trigger", "ensemble",
-    "When enough of several policies say so, each asked at every multiple of the interval.",
-    "[{\"name\":\"members\",\"type\":\"array\",\"needed\":1,\"about\":\"trigger policies\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"aggregate\",\"type\":\"text\",\"one_of\":[\"majority\",\"at_least\",\"custom\"],\"default\":\"majority\",\"about\":\"how many are enough\"},{\"name\":\"n\",\"type\":\"integer\",\"least\":1,\"default\":1,\"about\":\"with at_least, so many\"},{\"name\":\"when\",\"type\":\"sql\",\"default\":\"fired * 2 > members\",\"about\":\"with custom: of fired, members and votes, a JSON array of 0 and 1\"}]",
-    "-- When enough of several policies say so, each asked at every multiple of the\n"
-    "-- interval.\n"
-    "-- option members: array, needed; trigger policies\n"
+    "Triggers when enough of several policies do.  Each is asked at every multiple of the interval.",
+    "[{\"name\":\"members\",\"type\":\"array\",\"needed\":1,\"about\":\"the trigger policies\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"aggregate\",\"type\":\"text\",\"one_of\":[\"majority\",\"at_least\",\"custom\"],\"default\":\"majority\",\"about\":\"the rule for \\\"enough\\\"\"},{\"name\":\"n\",\"type\":\"integer\",\"least\":1,\"default\":1,\"about\":\"with at_least: the number of policies\"},{\"name\":\"when\",\"type\":\"sql\",\"default\":\"fired * 2 > members\",\"about\":\"with custom: an expression of fired, members and votes (a JSON array of 0 and 1)\"}]",
+    "-- Triggers when enough of several policies do.  Each is asked at every multiple of\n"
+    "-- the interval.\n"
+    "-- option members: array, needed; the trigger policies\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
-    "-- option aggregate: text, one of majority|at_least|custom, default majority; how many are enough\n"
-    "-- option n: integer, 1 to, default 1; with at_least, so many\n"
-    "-- option when: sql, default fired * 2 > members; with custom: of fired, members and votes, a JSON array of 0 and 1\n"
+    "-- option aggregate: text, one of majority|at_least|custom, default majority; the rule for \"enough\"\n"
+    "-- option n: integer, 1 to, default 1; with at_least: the number of policies\n"
+    "-- option when: sql, default fired * 2 > members; with custom: an expression of fired, members and votes (a JSON array of 0 and 1)\n"
     "SELECT CASE :aggregate WHEN 'majority' THEN fired * 2 > members\n"
     "                       WHEN 'at_least' THEN fired >= :n\n"
     "                       ELSE ({when}) END AS triggered,\n"
     "       printf('%d of %d policies: %s', fired, members, votes) AS reason\n"
     "  FROM (SELECT :fired AS fired, :count AS members, :votes AS votes)\n"},
   {"trigger", "latency",
-    "When the samples have waited as long for a model as its training is worth: the sum of their waiting times by a factor, against the time that training with them is expected to take (the view training_forecast).  Before the first trigger it comes at once.",
+    "Triggers when the samples have waited long enough to be worth a training: the sum of their waiting times, times a factor, is compared with the expected time of training on them (the view training_forecast).  The first trigger comes at the first decision.",
     "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"incorporation_delay_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"}]",
-    "-- When the samples have waited as long for a model as its training is worth: the\n"
-    "-- sum of their waiting times by a factor, against the time that training with them\n"
-    "-- is expected to take (the view training_forecast).  Before the first trigger it\n"
-    "-- comes at once.\n"
+    "-- Triggers when the samples have waited long enough to be worth a training: the sum\n"
+    "-- of their waiting times, times a factor, is compared with the expected time of\n"
+    "-- training on them (the view training_forecast).  The first trigger comes at the\n"
+    "-- first decision.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
     "-- option incorporation_delay_per_training_second: real, 0 to, needed; the factor\n"
     "WITH\n"
@@ -206,14 +206,14 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM at, waited\n"
     "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
   {"trigger", "performance",
-    "When the model does worse on the samples of late.  Before the first trigger there is no model, so it comes at once.",
-    "[{\"name\":\"metric\",\"type\":\"sql\",\"default\":\"avg(prediction = label)\",\"about\":\"an aggregate of prediction, label, sample_key and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples that it is measured on, and between two decisions\"},{\"name\":\"higher_is_worse\",\"type\":\"boolean\",\"default\":false,\"about\":\"as of a loss\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"which values trigger\"}]",
-    "-- When the model does worse on the samples of late.  Before the first trigger\n"
-    "-- there is no model, so it comes at once.\n"
+    "Triggers when the model does worse on recent samples.  The first trigger comes at the first decision, because there is no model yet.",
+    "[{\"name\":\"metric\",\"type\":\"sql\",\"default\":\"avg(prediction = label)\",\"about\":\"an aggregate of prediction, label, sample_key and timestamp\"},{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"number of samples that are measured, and samples between two decisions\"},{\"name\":\"higher_is_worse\",\"type\":\"boolean\",\"default\":false,\"about\":\"true for a loss\"},{\"name\":\"criterion\",\"type\":\"object\",\"needed\":1,\"about\":\"decides which values trigger\"}]",
+    "-- Triggers when the model does worse on recent samples.  The first trigger comes at\n"
+    "-- the first decision, because there is no model yet.\n"
     "-- option metric: sql, default avg(prediction = label); an aggregate of prediction, label, sample_key and timestamp\n"
-    "-- option interval: integer, 1 to, needed; samples that it is measured on, and between two decisions\n"
-    "-- option higher_is_worse: boolean, default false; as of a loss\n"
-    "-- option criterion: object, needed; which values trigger\n"
+    "-- option interval: integer, 1 to, needed; number of samples that are measured, and samples between two decisions\n"
+    "-- option higher_is_worse: boolean, default false; true for a loss\n"
+    "-- option criterion: object, needed; decides which values trigger\n"
     "WITH\n"
     "at(position) AS (\n"
     "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
@@ -234,13 +234,12 @@ const struct ext_policy_text ext_policy_texts[] = {
     "            ELSE printf('on %d samples', n) END AS reason\n"
     "  FROM at, measured\n"},
   {"trigger", "time",
-    "When the time of the samples has passed another so many units.  A trigger ends before the first sample of the next period; periods without a sample are passed over.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"units of the timestamps\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"where a period begins; without it, at the first sample\"}]",
-    "-- When the time of the samples has passed another so many units.  A trigger ends\n"
-    "-- before the first sample of the next period; periods without a sample are passed\n"
-    "-- over.\n"
-    "-- option every: real, 0.000001 to, needed; units of the timestamps\n"
-    "-- option start: real; where a period begins; without it, at the first sample\n"
+    "Triggers after each period of the samples' timestamps.  A trigger ends before the first sample of the next period; periods without a sample are skipped.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"length of a period, in units of the timestamps\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of a period; default: the first sample\"}]",
+    "-- Triggers after each period of the samples' timestamps.  A trigger ends before the\n"
+    "-- first sample of the next period; periods without a sample are skipped.\n"
+    "-- option every: real, 0.000001 to, needed; length of a period, in units of the timestamps\n"
+    "-- option start: real; beginning of a period; default: the first sample\n"
     "WITH\n"
     "origin(at) AS (\n"
     "  SELECT coalesce(:start, (SELECT timestamp FROM sample_state\n"
@@ -266,9 +265,9 @@ const struct ext_policy_text ext_policy_texts[] = {
     " WHERE NOT EXISTS(SELECT 1 FROM next) AND :last > :evaluated\n"},
   {"criterion", "quantile",
     "Worse than a quantile of the last values.  The first value triggers.",
-    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"how many values\"},{\"name\":\"quantile\",\"type\":\"real\",\"least\":0,\"most\":1,\"default\":0.05,\"about\":\"the share of the worst values\"}]",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values compared with\"},{\"name\":\"quantile\",\"type\":\"real\",\"least\":0,\"most\":1,\"default\":0.05,\"about\":\"the share of the worst values\"}]",
     "-- Worse than a quantile of the last values.  The first value triggers.\n"
-    "-- option window: integer, 1 to, default 10; how many values\n"
+    "-- option window: integer, 1 to, default 10; number of values compared with\n"
     "-- option quantile: real, 0 to 1, default 0.05; the share of the worst values\n"
     "WITH\n"
     "past AS (\n"
@@ -276,7 +275,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "   WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL\n"
     "   ORDER BY position DESC LIMIT :window),\n"
     "ranked AS (SELECT value, row_number() OVER (ORDER BY :sign * value) - 1 AS rank FROM past),\n"
-    "-- Where the quantile is among them, as numpy has it: between two of them, linearly.\n"
+    "-- Position of the quantile among the values; like numpy, it interpolates linearly.\n"
     "place(at) AS (SELECT (1.0 - :quantile) * (count(*) - 1) FROM past),\n"
     "bound(threshold) AS (\n"
     "  SELECT a.value + (b.value - a.value) * (place.at - a.rank)\n"
@@ -288,11 +287,11 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM (SELECT (SELECT threshold FROM bound) AS threshold)\n"},
   {"criterion", "rolling_average",
     "Worse than the average of the last values, by more than a deviation.  The first value triggers.",
-    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"how many values\"},{\"name\":\"deviation\",\"type\":\"real\",\"least\":0,\"default\":0.05,\"about\":\"how much\"},{\"name\":\"absolute\",\"type\":\"boolean\",\"default\":false,\"about\":\"the deviation is a difference, not a share of the average\"}]",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values in the average\"},{\"name\":\"deviation\",\"type\":\"real\",\"least\":0,\"default\":0.05,\"about\":\"the deviation allowed\"},{\"name\":\"absolute\",\"type\":\"boolean\",\"default\":false,\"about\":\"the deviation is a difference, not a share of the average\"}]",
     "-- Worse than the average of the last values, by more than a deviation.  The first\n"
     "-- value triggers.\n"
-    "-- option window: integer, 1 to, default 10; how many values\n"
-    "-- option deviation: real, 0 to, default 0.05; how much\n"
+    "-- option window: integer, 1 to, default 10; number of values in the average\n"
+    "-- option deviation: real, 0 to, default 0.05; the deviation allowed\n"
     "-- option absolute: boolean, default false; the deviation is a difference, not a share of the average\n"
     "WITH past(average) AS (\n"
     "  SELECT avg(value) FROM (\n"
@@ -306,19 +305,19 @@ const struct ext_policy_text ext_policy_texts[] = {
     "               CASE WHEN :absolute THEN 1 ELSE abs(average) END AS threshold FROM past)\n"},
   {"criterion", "threshold",
     "Worse than a fixed value.",
-    "[{\"name\":\"threshold\",\"type\":\"real\",\"needed\":1,\"about\":\"which one\"}]",
+    "[{\"name\":\"threshold\",\"type\":\"real\",\"needed\":1,\"about\":\"the value\"}]",
     "-- Worse than a fixed value.\n"
-    "-- option threshold: real, needed; which one\n"
+    "-- option threshold: real, needed; the value\n"
     "SELECT :threshold AS threshold, :sign * :value > :sign * :threshold AS triggered,\n"
     "       printf('%g against %g', :value, :threshold) AS reason\n"},
   {"selection", "balanced",
-    "The same number of samples of each group, of labels or what `by` says. A group that has fewer gives all it has, and the others share the rest (water filling): so there are exactly as many as are wanted.",
-    "[{\"name\":\"by\",\"type\":\"sql\",\"default\":\"label\",\"about\":\"the group: of label, timestamp, trigger, sample_key\"},{\"name\":\"strict\",\"type\":\"boolean\",\"default\":false,\"about\":\"no group gives more than the smallest one can\"}]",
-    "-- The same number of samples of each group, of labels or what `by` says. A group\n"
-    "-- that has fewer gives all it has, and the others share the rest (water filling):\n"
-    "-- so there are exactly as many as are wanted.\n"
-    "-- option by: sql, default label; the group: of label, timestamp, trigger, sample_key\n"
-    "-- option strict: boolean, default false; no group gives more than the smallest one can\n"
+    "Chooses the same number of samples from each group: labels, or the values of `by`. A smaller group gives all its samples, and the others share the rest (water filling), so the total is exactly the number requested.",
+    "[{\"name\":\"by\",\"type\":\"sql\",\"default\":\"label\",\"about\":\"the group, an expression of label, timestamp, trigger and sample_key\"},{\"name\":\"strict\",\"type\":\"boolean\",\"default\":false,\"about\":\"no group gives more than the smallest group has\"}]",
+    "-- Chooses the same number of samples from each group: labels, or the values of `by`.\n"
+    "-- A smaller group gives all its samples, and the others share the rest (water\n"
+    "-- filling), so the total is exactly the number requested.\n"
+    "-- option by: sql, default label; the group, an expression of label, timestamp, trigger and sample_key\n"
+    "-- option strict: boolean, default false; no group gives more than the smallest group has\n"
     "WITH\n"
     "candidate AS (\n"
     "  SELECT s.sample_key, s.position, ({by}) AS kind,\n"
@@ -331,13 +330,13 @@ const struct ext_policy_text ext_policy_texts[] = {
     "counted AS MATERIALIZED (\n"
     "  SELECT kind, count(*) AS n, count(*) OVER () AS kinds, min(count(*)) OVER () AS smallest\n"
     "    FROM candidate GROUP BY kind),\n"
-    "-- From the smallest group to the largest: what is left for it and for those after.\n"
+    "-- From the smallest group to the largest: the number left for it and later groups.\n"
     "filled AS (\n"
     "  SELECT kind, n, kinds - row_number() OVER size + 1 AS after, smallest,\n"
     "         :size - coalesce(sum(n) OVER (size ROWS BETWEEN UNBOUNDED PRECEDING\n"
     "                                                     AND 1 PRECEDING), 0) AS rest\n"
     "    FROM counted WINDOW size AS (ORDER BY n, kind)),\n"
-    "-- The first that cannot give its whole share of it sets the level for the others.\n"
+    "-- The first group that has more than its equal share sets the level for the rest.\n"
     "level AS (\n"
     "  SELECT max(rest) AS rest, max(after) AS after FROM filled WHERE n * after > rest),\n"
     "share AS MATERIALIZED (\n"
@@ -356,21 +355,21 @@ const struct ext_policy_text ext_policy_texts[] = {
     " ORDER BY draw\n"},
   {"selection", "common",
     "Options of every selection policy.",
-    "[{\"name\":\"tail\",\"type\":\"integer\",\"least\":0,\"about\":\"choose from this trigger's samples and those of so many before it; without it, from all so far\"},{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"about\":\"a share of them, as ratio / ratio_max, but at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"what is all\"},{\"name\":\"limit\",\"type\":\"integer\",\"least\":0,\"about\":\"at most so many\"},{\"name\":\"warmup_triggers\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"in so many first triggers new_data chooses, and nothing is downsampled\"},{\"name\":\"downsampling\",\"type\":\"object or array\",\"about\":\"policies for emb_downsample\"},{\"name\":\"thresholds\",\"type\":\"array\",\"about\":\"of a list of these: each but the last is for triggers before the number here\"}]",
+    "[{\"name\":\"tail\",\"type\":\"integer\",\"least\":0,\"about\":\"chooses from the samples of this trigger and of this many triggers before it; default: all\"},{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"about\":\"chooses ratio / ratio_max of the samples, at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"the ratio that means all samples\"},{\"name\":\"limit\",\"type\":\"integer\",\"least\":0,\"about\":\"maximum number of samples\"},{\"name\":\"warmup_triggers\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"number of first triggers in which new_data chooses and nothing is downsampled\"},{\"name\":\"downsampling\",\"type\":\"object or array\",\"about\":\"policies for emb_downsample\"},{\"name\":\"thresholds\",\"type\":\"array\",\"about\":\"for a list of downsampling policies: all but the last apply to triggers below the number given here\"}]",
     "-- Options of every selection policy.\n"
-    "-- option tail: integer, 0 to; choose from this trigger's samples and those of so many before it; without it, from all so far\n"
-    "-- option ratio: real, 0 to; a share of them, as ratio / ratio_max, but at least one\n"
-    "-- option ratio_max: real, 0.000001 to, default 100; what is all\n"
-    "-- option limit: integer, 0 to; at most so many\n"
-    "-- option warmup_triggers: integer, 0 to, default 0; in so many first triggers new_data chooses, and nothing is downsampled\n"
+    "-- option tail: integer, 0 to; chooses from the samples of this trigger and of this many triggers before it; default: all\n"
+    "-- option ratio: real, 0 to; chooses ratio / ratio_max of the samples, at least one\n"
+    "-- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples\n"
+    "-- option limit: integer, 0 to; maximum number of samples\n"
+    "-- option warmup_triggers: integer, 0 to, default 0; number of first triggers in which new_data chooses and nothing is downsampled\n"
     "-- option downsampling: object or array; policies for emb_downsample\n"
-    "-- option thresholds: array; of a list of these: each but the last is for triggers before the number here\n"},
+    "-- option thresholds: array; for a list of downsampling policies: all but the last apply to triggers below the number given here\n"},
   {"selection", "freshness",
-    "Samples that no trigger has used and samples that were used, in a fixed ratio, as many as there are for it. The first time all are unused.",
-    "[{\"name\":\"unused_ratio\",\"type\":\"real\",\"least\":1,\"most\":99,\"needed\":1,\"about\":\"percent of the selection that are unused\"}]",
-    "-- Samples that no trigger has used and samples that were used, in a fixed ratio, as\n"
-    "-- many as there are for it. The first time all are unused.\n"
-    "-- option unused_ratio: real, 1 to 99, needed; percent of the selection that are unused\n"
+    "Chooses unused samples (which no trigger has used) and used ones in a fixed ratio, as many as the ratio allows. At the first trigger all samples are unused.",
+    "[{\"name\":\"unused_ratio\",\"type\":\"real\",\"least\":1,\"most\":99,\"needed\":1,\"about\":\"percentage of unused samples in the selection\"}]",
+    "-- Chooses unused samples (which no trigger has used) and used ones in a fixed ratio,\n"
+    "-- as many as the ratio allows. At the first trigger all samples are unused.\n"
+    "-- option unused_ratio: real, 1 to 99, needed; percentage of unused samples in the selection\n"
     "WITH\n"
     "there AS MATERIALIZED (\n"
     "  SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used\n"
@@ -406,11 +405,11 @@ const struct ext_policy_text ext_policy_texts[] = {
     "   AND sample_key IN (SELECT sample_key FROM selection\n"
     "                       WHERE pipeline = :pipeline AND trigger = :trigger)\n"},
   {"selection", "new_data",
-    "All samples, by default of all triggers; with \"tail\": 0 those that came since the last trigger. Of more than the limit the last ones, or some at random.",
-    "[{\"name\":\"limit_by\",\"type\":\"text\",\"one_of\":[\"last\",\"random\"],\"default\":\"last\",\"about\":\"which ones\"}]",
-    "-- All samples, by default of all triggers; with \"tail\": 0 those that came since the\n"
-    "-- last trigger. Of more than the limit the last ones, or some at random.\n"
-    "-- option limit_by: text, one of last|random, default last; which ones\n"
+    "Chooses all samples, by default of all triggers; with \"tail\": 0 those since the last trigger. If there are more than the limit, takes the last ones or random ones.",
+    "[{\"name\":\"limit_by\",\"type\":\"text\",\"one_of\":[\"last\",\"random\"],\"default\":\"last\",\"about\":\"which samples to take\"}]",
+    "-- Chooses all samples, by default of all triggers; with \"tail\": 0 those since the last\n"
+    "-- trigger. If there are more than the limit, takes the last ones or random ones.\n"
+    "-- option limit_by: text, one of last|random, default last; which samples to take\n"
     "SELECT sample_key FROM sample_state\n"
     " WHERE pipeline = :pipeline\n"
     "   AND position BETWEEN :low AND :high\n"
@@ -425,13 +424,13 @@ const struct ext_policy_text ext_policy_texts[] = {
     "               THEN emb_random(:seed, sample_key, :stream) END, position\n"
     " LIMIT :size\n"},
   {"selection", "random",
-    "Samples at random, each alike, in random order. Only those are sorted that have a chance: of a share of the candidates that is a little more than what is wanted.  That it were too few has a probability below 1e-13: it is more by 8 roots of what is wanted, of which both terms of min() are bounds, as n / k + 16 k is for any k; sqrt() is not in every SQLite.",
+    "Chooses samples uniformly at random, in random order. Sorts only a random share of the candidates, slightly larger than needed.  The share is too small with a probability below 1e-13: it exceeds the size n by at least 8 sqrt(n).  Both terms of min() are upper bounds of that, since n / k + 16 k is one for any k; not every SQLite has sqrt().",
     "[]",
-    "-- Samples at random, each alike, in random order.\n"
-    "-- Only those are sorted that have a chance: of a share of the candidates that is a\n"
-    "-- little more than what is wanted.  That it were too few has a probability below 1e-13:\n"
-    "-- it is more by 8 roots of what is wanted, of which both terms of min() are bounds, as\n"
-    "-- n / k + 16 k is for any k; sqrt() is not in every SQLite.\n"
+    "-- Chooses samples uniformly at random, in random order.\n"
+    "-- Sorts only a random share of the candidates, slightly larger than needed.  The share\n"
+    "-- is too small with a probability below 1e-13: it exceeds the size n by at least\n"
+    "-- 8 sqrt(n).  Both terms of min() are upper bounds of that, since n / k + 16 k is one\n"
+    "-- for any k; not every SQLite has sqrt().\n"
     "SELECT sample_key FROM sample_state\n"
     " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high\n"
     "   AND emb_random(:seed, sample_key, :stream) <\n"
@@ -439,10 +438,10 @@ const struct ext_policy_text ext_policy_texts[] = {
     " ORDER BY emb_random(:seed, sample_key, :stream), position\n"
     " LIMIT :size\n"},
   {"selection", "random_no_replacement",
-    "Samples at random, none a second time before all others had their turn: what was not drawn in this epoch comes first, and where that is not enough the next epoch begins.",
+    "Chooses samples at random, none a second time before all others have been chosen: samples not yet drawn in this epoch come first; if they are too few, the next epoch begins.",
     "[]",
-    "-- Samples at random, none a second time before all others had their turn: what was\n"
-    "-- not drawn in this epoch comes first, and where that is not enough the next epoch\n"
+    "-- Chooses samples at random, none a second time before all others have been chosen:\n"
+    "-- samples not yet drawn in this epoch come first; if they are too few, the next epoch\n"
     "-- begins.\n"
     "WITH epoch(now) AS MATERIALIZED (\n"
     "  SELECT max(1, max(epoch)) FROM sample_state\n"
@@ -462,18 +461,18 @@ const struct ext_policy_text ext_policy_texts[] = {
     "                       WHERE pipeline = :pipeline AND trigger = :trigger)\n"},
   {"downsampling", "common",
     "Options of every downsampling policy.",
-    "[{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"a share of the samples, as ratio / ratio_max, but at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"what is all\"},{\"name\":\"batch_size\",\"type\":\"integer\",\"least\":1,\"about\":\"batch, then sample: the share is taken of each batch of so many; without it, of all\"},{\"name\":\"period\",\"type\":\"integer\",\"least\":0,\"default\":1,\"about\":\"epochs between two choices; 0: there is one\"}]",
+    "[{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"chooses ratio / ratio_max of the samples, at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"the ratio that means all samples\"},{\"name\":\"batch_size\",\"type\":\"integer\",\"least\":1,\"about\":\"chooses the share from each batch of this size; default: from all samples\"},{\"name\":\"period\",\"type\":\"integer\",\"least\":0,\"default\":1,\"about\":\"epochs between two choices; 0: chooses once\"}]",
     "-- Options of every downsampling policy.\n"
-    "-- option ratio: real, 0 to, needed; a share of the samples, as ratio / ratio_max, but at least one\n"
-    "-- option ratio_max: real, 0.000001 to, default 100; what is all\n"
-    "-- option batch_size: integer, 1 to; batch, then sample: the share is taken of each batch of so many; without it, of all\n"
-    "-- option period: integer, 0 to, default 1; epochs between two choices; 0: there is one\n"},
+    "-- option ratio: real, 0 to, needed; chooses ratio / ratio_max of the samples, at least one\n"
+    "-- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples\n"
+    "-- option batch_size: integer, 1 to; chooses the share from each batch of this size; default: from all samples\n"
+    "-- option period: integer, 0 to, default 1; epochs between two choices; 0: chooses once\n"},
   {"downsampling", "craig",
-    "Samples whose weighted gradients stand for all: facility location, with weights (score.gradient). A sample without a gradient is an error: its row has no weight.",
-    "[{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"of stochastic greedy\"}]",
-    "-- Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).\n"
-    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised\n"
-    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy\n"
+    "Chooses samples whose weighted gradients represent all: facility location, with weights (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "[{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how the function is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"parameter of stochastic greedy\"}]",
+    "-- Chooses samples whose weighted gradients represent all: facility location, with weights (score.gradient).\n"
+    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how the function is maximised\n"
+    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; parameter of stochastic greedy\n"
     "-- A sample without a gradient is an error: its row has no weight.\n"
     "SELECT s.sample_key, NULL AS weight\n"
     "  FROM selection s\n"
@@ -491,26 +490,26 @@ const struct ext_policy_text ext_policy_texts[] = {
     "       AND s.place >= :from AND s.place < :to))\n"
     "   ORDER BY rank)\n"},
   {"downsampling", "entropy",
-    "Those whose classes have the most entropy (score.probabilities).",
+    "Chooses the samples whose class probabilities have the highest entropy (score.probabilities).",
     "[]",
-    "-- Those whose classes have the most entropy (score.probabilities).\n"
+    "-- Chooses the samples whose class probabilities have the highest entropy (score.probabilities).\n"
     "SELECT s.place, s.sample_key, -emb_entropy(c.probabilities) AS priority\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "gradient_norm",
-    "In proportion to the norm of the last layer's gradient (score.gradient_norm), with weights that make up for it.",
+    "Draws samples in proportion to the norm of the last layer's gradient (score.gradient_norm); weights correct for it.",
     "[]",
-    "-- In proportion to the norm of the last layer's gradient (score.gradient_norm), with weights that make up for it.\n"
+    "-- Draws samples in proportion to the norm of the last layer's gradient (score.gradient_norm); weights correct for it.\n"
     "SELECT s.place, s.sample_key, c.gradient_norm AS share\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "gradmatch",
-    "Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient). A sample without a gradient is an error: its row has no weight.",
-    "[{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of the regularisation\"}]",
-    "-- Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).\n"
-    "-- option lambda: real, 0 to, default 1; of the regularisation\n"
+    "Chooses samples whose weighted gradients sum to the gradient of all: orthogonal matching pursuit (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "[{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"weight of the regularisation\"}]",
+    "-- Chooses samples whose weighted gradients sum to the gradient of all: orthogonal matching pursuit (score.gradient).\n"
+    "-- option lambda: real, 0 to, default 1; weight of the regularisation\n"
     "-- A sample without a gradient is an error: its row has no weight.\n"
     "SELECT s.sample_key, NULL AS weight\n"
     "  FROM selection s\n"
@@ -527,9 +526,9 @@ const struct ext_policy_text ext_policy_texts[] = {
     "       AND s.place >= :from AND s.place < :to))\n"
     "   ORDER BY rank)\n"},
   {"downsampling", "k_center",
-    "Centres: each next one is the sample farthest from those chosen (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "Chooses centres: each next one is the sample farthest from those already chosen (score.gradient). A sample without a gradient is an error: its row has no weight.",
     "[]",
-    "-- Centres: each next one is the sample farthest from those chosen (score.gradient).\n"
+    "-- Chooses centres: each next one is the sample farthest from those already chosen (score.gradient).\n"
     "-- A sample without a gradient is an error: its row has no weight.\n"
     "SELECT s.sample_key, NULL AS weight\n"
     "  FROM selection s\n"
@@ -546,26 +545,26 @@ const struct ext_policy_text ext_policy_texts[] = {
     "       AND s.place >= :from AND s.place < :to))\n"
     "   ORDER BY rank)\n"},
   {"downsampling", "least_confidence",
-    "Those whose most probable class is the least probable (score.probabilities).",
+    "Chooses the samples whose most probable class has the lowest probability (score.probabilities).",
     "[]",
-    "-- Those whose most probable class is the least probable (score.probabilities).\n"
+    "-- Chooses the samples whose most probable class has the lowest probability (score.probabilities).\n"
     "SELECT s.place, s.sample_key,\n"
     "       (SELECT max(value) FROM emb_each(c.probabilities)) AS priority\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "loss",
-    "In proportion to the loss (score.loss), with weights that make up for it.",
+    "Draws samples in proportion to the loss (score.loss); weights correct for it.",
     "[]",
-    "-- In proportion to the loss (score.loss), with weights that make up for it.\n"
+    "-- Draws samples in proportion to the loss (score.loss); weights correct for it.\n"
     "SELECT s.place, s.sample_key, c.loss AS share\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "margin",
-    "Those whose two most probable classes are the nearest (score.probabilities).",
+    "Chooses the samples whose two most probable classes are closest (score.probabilities).",
     "[]",
-    "-- Those whose two most probable classes are the nearest (score.probabilities).\n"
+    "-- Chooses the samples whose two most probable classes are closest (score.probabilities).\n"
     "SELECT s.place, s.sample_key,\n"
     "       (SELECT max(value) FROM emb_each(c.probabilities)) -\n"
     "       (SELECT value FROM emb_each(c.probabilities) ORDER BY value DESC LIMIT 1 OFFSET 1)\n"
@@ -574,20 +573,21 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "rho_loss",
-    "Those whose loss is most above what it cannot get below: score.irreducible_loss, by a model that was trained on held-out samples (the view holdout).",
+    "Chooses the samples whose loss is highest above score.irreducible_loss, the loss of a model that was trained on held-out samples (the view holdout).",
     "[]",
-    "-- Those whose loss is most above what it cannot get below: score.irreducible_loss,\n"
-    "-- by a model that was trained on held-out samples (the view holdout).\n"
+    "-- Chooses the samples whose loss is highest above score.irreducible_loss, the loss of\n"
+    "-- a model that was trained on held-out samples (the view holdout).\n"
     "SELECT s.place, s.sample_key, c.irreducible_loss - c.loss AS priority\n"
     "  FROM selection s\n"
     "  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger\n"},
   {"downsampling", "rs2",
-    "Repeated sampling of random subsets: another one in each epoch. Without replacement the epochs go through the samples in one order, part by part, and then in another.",
-    "[{\"name\":\"with_replacement\",\"type\":\"boolean\",\"default\":false,\"about\":\"each epoch's is independent of the others\"}]",
-    "-- Repeated sampling of random subsets: another one in each epoch. Without replacement\n"
-    "-- the epochs go through the samples in one order, part by part, and then in another.\n"
-    "-- option with_replacement: boolean, default false; each epoch's is independent of the others\n"
+    "Repeated sampling of random subsets: a different one in each epoch. Without replacement the epochs go through the samples in one random order, part by part, and then in another.",
+    "[{\"name\":\"with_replacement\",\"type\":\"boolean\",\"default\":false,\"about\":\"each epoch's subset is independent of the others\"}]",
+    "-- Repeated sampling of random subsets: a different one in each epoch. Without\n"
+    "-- replacement the epochs go through the samples in one random order, part by part,\n"
+    "-- and then in another.\n"
+    "-- option with_replacement: boolean, default false; each epoch's subset is independent of the others\n"
     "SELECT s.sample_key, 1.0 AS weight\n"
     "  FROM selection s\n"
     " WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to\n"
@@ -598,13 +598,13 @@ const struct ext_policy_text ext_policy_texts[] = {
     "OFFSET CASE WHEN :with_replacement THEN 0\n"
     "            ELSE :epoch % max(1, (:to - :from) / :size) * :size END\n"},
   {"downsampling", "submodular",
-    "Samples that maximise a submodular function (score.gradient). A sample without a gradient is an error: its row has no weight.",
-    "[{\"name\":\"function\",\"type\":\"text\",\"one_of\":[\"facility_location\",\"graph_cut\",\"log_determinant\"],\"default\":\"facility_location\",\"about\":\"which one\"},{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how it is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"of stochastic greedy\"},{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of graph_cut: the weight of standing for all\"}]",
-    "-- Samples that maximise a submodular function (score.gradient).\n"
-    "-- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; which one\n"
-    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised\n"
-    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy\n"
-    "-- option lambda: real, 0 to, default 1; of graph_cut: the weight of standing for all\n"
+    "Chooses samples that maximise a submodular function (score.gradient). A sample without a gradient is an error: its row has no weight.",
+    "[{\"name\":\"function\",\"type\":\"text\",\"one_of\":[\"facility_location\",\"graph_cut\",\"log_determinant\"],\"default\":\"facility_location\",\"about\":\"the function\"},{\"name\":\"greedy\",\"type\":\"text\",\"one_of\":[\"naive\",\"lazy\",\"stochastic\"],\"default\":\"lazy\",\"about\":\"how the function is maximised\"},{\"name\":\"epsilon\",\"type\":\"real\",\"least\":0.000001,\"most\":0.999999,\"default\":0.9,\"about\":\"parameter of stochastic greedy\"},{\"name\":\"lambda\",\"type\":\"real\",\"least\":0,\"default\":1,\"about\":\"of graph_cut: the weight of representing all samples\"}]",
+    "-- Chooses samples that maximise a submodular function (score.gradient).\n"
+    "-- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; the function\n"
+    "-- option greedy: text, one of naive|lazy|stochastic, default lazy; how the function is maximised\n"
+    "-- option epsilon: real, 0.000001 to 0.999999, default 0.9; parameter of stochastic greedy\n"
+    "-- option lambda: real, 0 to, default 1; of graph_cut: the weight of representing all samples\n"
     "-- A sample without a gradient is an error: its row has no weight.\n"
     "SELECT s.sample_key, NULL AS weight\n"
     "  FROM selection s\n"
@@ -624,33 +624,33 @@ const struct ext_policy_text ext_policy_texts[] = {
     "       AND s.place >= :from AND s.place < :to))\n"
     "   ORDER BY rank)\n"},
   {"interval", "between_triggers",
-    "From a trigger's first sample to the next trigger's: what each model was trained on last.",
+    "From a trigger's first sample to the next trigger's first sample: the samples each model was last trained on.",
     "[]",
-    "-- From a trigger's first sample to the next trigger's: what each model was trained on\n"
-    "-- last.\n"
+    "-- From a trigger's first sample to the next trigger's first sample: the samples each\n"
+    "-- model was last trained on.\n"
     "SELECT 'trigger ' || trigger AS name, NULL AS model, first_timestamp AS begins,\n"
     "       coalesce(lead(first_timestamp) OVER (ORDER BY trigger), last_timestamp + 1) AS ends\n"
     "  FROM trigger\n"
     " WHERE pipeline = :pipeline\n"},
   {"interval", "offset",
-    "For each model, the time before or after the last sample it has seen.",
-    "[{\"name\":\"length\",\"type\":\"real\",\"needed\":1,\"about\":\"how long after it; below 0, before\"}]",
-    "-- For each model, the time before or after the last sample it has seen.\n"
-    "-- option length: real, needed; how long after it; below 0, before\n"
+    "For each model, the time before or after the last sample it was trained on.",
+    "[{\"name\":\"length\",\"type\":\"real\",\"needed\":1,\"about\":\"length after that sample; negative: before it\"}]",
+    "-- For each model, the time before or after the last sample it was trained on.\n"
+    "-- option length: real, needed; length after that sample; negative: before it\n"
     "SELECT 'offset ' || m.model AS name, m.model AS model,\n"
     "       min(t.last_timestamp, t.last_timestamp + :length) AS begins,\n"
     "       max(t.last_timestamp, t.last_timestamp + :length) AS ends\n"
     "  FROM trained_model m JOIN trigger t USING (pipeline, trigger)\n"
     " WHERE m.pipeline = :pipeline AND :length <> 0\n"},
   {"interval", "periodic",
-    "Around moments at equal distances, as from two days before each to one after.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"between two moments\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"the first; without it, the first sample's\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"the last at most; without it, the last sample's\"},{\"name\":\"left\",\"type\":\"real\",\"needed\":1,\"about\":\"where an interval begins, from its moment on: -2 days\"},{\"name\":\"right\",\"type\":\"real\",\"needed\":1,\"about\":\"where it ends\"}]",
-    "-- Around moments at equal distances, as from two days before each to one after.\n"
-    "-- option every: real, 0.000001 to, needed; between two moments\n"
-    "-- option start: real; the first; without it, the first sample's\n"
-    "-- option end: real; the last at most; without it, the last sample's\n"
-    "-- option left: real, needed; where an interval begins, from its moment on: -2 days\n"
-    "-- option right: real, needed; where it ends\n"
+    "Around equally spaced moments, for example from two days before to one day after.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"time between two moments\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"the first moment; default: the first sample's\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"the last moment, at most; default: the last sample's\"},{\"name\":\"left\",\"type\":\"real\",\"needed\":1,\"about\":\"beginning of an interval, relative to its moment; negative: before it\"},{\"name\":\"right\",\"type\":\"real\",\"needed\":1,\"about\":\"end of an interval, relative to its moment\"}]",
+    "-- Around equally spaced moments, for example from two days before to one day after.\n"
+    "-- option every: real, 0.000001 to, needed; time between two moments\n"
+    "-- option start: real; the first moment; default: the first sample's\n"
+    "-- option end: real; the last moment, at most; default: the last sample's\n"
+    "-- option left: real, needed; beginning of an interval, relative to its moment; negative: before it\n"
+    "-- option right: real, needed; end of an interval, relative to its moment\n"
     "WITH RECURSIVE moment(i, at) AS (\n"
     "  SELECT 0, coalesce(:start, :first_timestamp)\n"
     "   WHERE coalesce(:start, :first_timestamp) <= coalesce(:end, :last_timestamp)\n"
@@ -660,12 +660,12 @@ const struct ext_policy_text ext_policy_texts[] = {
     "           <= coalesce(:end, :last_timestamp))\n"
     "SELECT 'period ' || i AS name, NULL AS model, at + :left AS begins, at + :right AS ends FROM moment\n"},
   {"interval", "slices",
-    "One after the other, from a start to an end.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"how long each is\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"where the first begins; without it, at the first sample\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"up to here, not included; without it, to the last sample\"}]",
-    "-- One after the other, from a start to an end.\n"
-    "-- option every: real, 0.000001 to, needed; how long each is\n"
-    "-- option start: real; where the first begins; without it, at the first sample\n"
-    "-- option end: real; up to here, not included; without it, to the last sample\n"
+    "Consecutive intervals, from a start to an end.",
+    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"length of an interval\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of the first interval; default: the first sample\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"end of the last interval, exclusive; default: the last sample\"}]",
+    "-- Consecutive intervals, from a start to an end.\n"
+    "-- option every: real, 0.000001 to, needed; length of an interval\n"
+    "-- option start: real; beginning of the first interval; default: the first sample\n"
+    "-- option end: real; end of the last interval, exclusive; default: the last sample\n"
     "WITH RECURSIVE slice(i, begins, ends) AS (\n"
     "  SELECT 0, coalesce(:start, :first_timestamp), coalesce(:start, :first_timestamp) + :every\n"
     "  UNION ALL\n"
@@ -676,11 +676,11 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM slice\n"
     " WHERE begins < coalesce(:end, begins + 1)\n"},
   {"interval", "static",
-    "One, for all models.",
-    "[{\"name\":\"start\",\"type\":\"real\",\"needed\":1,\"about\":\"where it begins\"},{\"name\":\"end\",\"type\":\"real\",\"needed\":1,\"about\":\"where it ends, not included\"}]",
-    "-- One, for all models.\n"
-    "-- option start: real, needed; where it begins\n"
-    "-- option end: real, needed; where it ends, not included\n"
+    "One interval, for all models.",
+    "[{\"name\":\"start\",\"type\":\"real\",\"needed\":1,\"about\":\"beginning of the interval\"},{\"name\":\"end\",\"type\":\"real\",\"needed\":1,\"about\":\"end of the interval, exclusive\"}]",
+    "-- One interval, for all models.\n"
+    "-- option start: real, needed; beginning of the interval\n"
+    "-- option end: real, needed; end of the interval, exclusive\n"
     "SELECT 'static' AS name, NULL AS model, :start AS begins, :end AS ends\n"},
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
 -- Worse than a quantile of the last values.  The first value triggers.
--- option window: integer, 1 to, default 10; how many values
+-- option window: integer, 1 to, default 10; number of values compared with
 -- option quantile: real, 0 to 1, default 0.05; the share of the worst values
 WITH
 past AS (
@@ -7,7 +7,7 @@ past AS (
    WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL
    ORDER BY position DESC LIMIT :window),
 ranked AS (SELECT value, row_number() OVER (ORDER BY :sign * value) - 1 AS rank FROM past),
--- Where the quantile is among them, as numpy has it: between two of them, linearly.
+-- Position of the quantile among the values; like numpy, it interpolates linearly.
 place(at) AS (SELECT (1.0 - :quantile) * (count(*) - 1) FROM past),
 bound(threshold) AS (
   SELECT a.value + (b.value - a.value) * (place.at - a.rank)

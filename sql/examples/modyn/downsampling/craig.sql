@@ -1,6 +1,6 @@
--- Samples whose weighted gradients stand for all: facility location, with weights (score.gradient).
--- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised
--- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy
+-- Chooses samples whose weighted gradients represent all: facility location, with weights (score.gradient).
+-- option greedy: text, one of naive|lazy|stochastic, default lazy; how the function is maximised
+-- option epsilon: real, 0.000001 to 0.999999, default 0.9; parameter of stochastic greedy
 -- A sample without a gradient is an error: its row has no weight.
 SELECT s.sample_key, NULL AS weight
   FROM selection s

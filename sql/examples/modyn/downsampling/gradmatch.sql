@@ -1,5 +1,5 @@
--- Samples whose weighted gradients sum to that of all: orthogonal matching pursuit (score.gradient).
--- option lambda: real, 0 to, default 1; of the regularisation
+-- Chooses samples whose weighted gradients sum to the gradient of all: orthogonal matching pursuit (score.gradient).
+-- option lambda: real, 0 to, default 1; weight of the regularisation
 -- A sample without a gradient is an error: its row has no weight.
 SELECT s.sample_key, NULL AS weight
   FROM selection s

@@ -1,4 +1,4 @@
--- Centres: each next one is the sample farthest from those chosen (score.gradient).
+-- Chooses centres: each next one is the sample farthest from those already chosen (score.gradient).
 -- A sample without a gradient is an error: its row has no weight.
 SELECT s.sample_key, NULL AS weight
   FROM selection s

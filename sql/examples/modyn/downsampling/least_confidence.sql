@@ -1,4 +1,4 @@
--- Those whose most probable class is the least probable (score.probabilities).
+-- Chooses the samples whose most probable class has the lowest probability (score.probabilities).
 SELECT s.place, s.sample_key,
        (SELECT max(value) FROM emb_each(c.probabilities)) AS priority
   FROM selection s

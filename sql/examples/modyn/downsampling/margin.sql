@@ -1,4 +1,4 @@
--- Those whose two most probable classes are the nearest (score.probabilities).
+-- Chooses the samples whose two most probable classes are closest (score.probabilities).
 SELECT s.place, s.sample_key,
        (SELECT max(value) FROM emb_each(c.probabilities)) -
        (SELECT value FROM emb_each(c.probabilities) ORDER BY value DESC LIMIT 1 OFFSET 1)

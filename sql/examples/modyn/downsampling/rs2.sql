@@ -1,6 +1,7 @@
--- Repeated sampling of random subsets: another one in each epoch. Without replacement
--- the epochs go through the samples in one order, part by part, and then in another.
--- option with_replacement: boolean, default false; each epoch's is independent of the others
+-- Repeated sampling of random subsets: a different one in each epoch. Without
+-- replacement the epochs go through the samples in one random order, part by part,
+-- and then in another.
+-- option with_replacement: boolean, default false; each epoch's subset is independent of the others
 SELECT s.sample_key, 1.0 AS weight
   FROM selection s
  WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to

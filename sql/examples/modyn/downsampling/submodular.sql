@@ -1,8 +1,8 @@
--- Samples that maximise a submodular function (score.gradient).
--- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; which one
--- option greedy: text, one of naive|lazy|stochastic, default lazy; how it is maximised
--- option epsilon: real, 0.000001 to 0.999999, default 0.9; of stochastic greedy
--- option lambda: real, 0 to, default 1; of graph_cut: the weight of standing for all
+-- Chooses samples that maximise a submodular function (score.gradient).
+-- option function: text, one of facility_location|graph_cut|log_determinant, default facility_location; the function
+-- option greedy: text, one of naive|lazy|stochastic, default lazy; how the function is maximised
+-- option epsilon: real, 0.000001 to 0.999999, default 0.9; parameter of stochastic greedy
+-- option lambda: real, 0 to, default 1; of graph_cut: the weight of representing all samples
 -- A sample without a gradient is an error: its row has no weight.
 SELECT s.sample_key, NULL AS weight
   FROM selection s

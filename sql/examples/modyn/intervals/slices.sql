@@ -1,7 +1,7 @@
--- One after the other, from a start to an end.
--- option every: real, 0.000001 to, needed; how long each is
--- option start: real; where the first begins; without it, at the first sample
--- option end: real; up to here, not included; without it, to the last sample
+-- Consecutive intervals, from a start to an end.
+-- option every: real, 0.000001 to, needed; length of an interval
+-- option start: real; beginning of the first interval; default: the first sample
+-- option end: real; end of the last interval, exclusive; default: the last sample
 WITH RECURSIVE slice(i, begins, ends) AS (
   SELECT 0, coalesce(:start, :first_timestamp), coalesce(:start, :first_timestamp) + :every
   UNION ALL

@@ -1,4 +1,4 @@
--- One, for all models.
--- option start: real, needed; where it begins
--- option end: real, needed; where it ends, not included
+-- One interval, for all models.
+-- option start: real, needed; beginning of the interval
+-- option end: real, needed; end of the interval, exclusive
 SELECT 'static' AS name, NULL AS model, :start AS begins, :end AS ends

@@ -1,8 +1,8 @@
--- The same number of samples of each group, of labels or what `by` says. A group
--- that has fewer gives all it has, and the others share the rest (water filling):
--- so there are exactly as many as are wanted.
--- option by: sql, default label; the group: of label, timestamp, trigger, sample_key
--- option strict: boolean, default false; no group gives more than the smallest one can
+-- Chooses the same number of samples from each group: labels, or the values of `by`.
+-- A smaller group gives all its samples, and the others share the rest (water
+-- filling), so the total is exactly the number requested.
+-- option by: sql, default label; the group, an expression of label, timestamp, trigger and sample_key
+-- option strict: boolean, default false; no group gives more than the smallest group has
 WITH
 candidate AS (
   SELECT s.sample_key, s.position, ({by}) AS kind,
@@ -15,13 +15,13 @@ candidate AS (
 counted AS MATERIALIZED (
   SELECT kind, count(*) AS n, count(*) OVER () AS kinds, min(count(*)) OVER () AS smallest
     FROM candidate GROUP BY kind),
--- From the smallest group to the largest: what is left for it and for those after.
+-- From the smallest group to the largest: the number left for it and later groups.
 filled AS (
   SELECT kind, n, kinds - row_number() OVER size + 1 AS after, smallest,
          :size - coalesce(sum(n) OVER (size ROWS BETWEEN UNBOUNDED PRECEDING
                                                      AND 1 PRECEDING), 0) AS rest
     FROM counted WINDOW size AS (ORDER BY n, kind)),
--- The first that cannot give its whole share of it sets the level for the others.
+-- The first group that has more than its equal share sets the level for the rest.
 level AS (
   SELECT max(rest) AS rest, max(after) AS after FROM filled WHERE n * after > rest),
 share AS MATERIALIZED (

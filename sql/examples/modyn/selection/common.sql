@@ -1,8 +1,8 @@
 -- Options of every selection policy.
--- option tail: integer, 0 to; choose from this trigger's samples and those of so many before it; without it, from all so far
--- option ratio: real, 0 to; a share of them, as ratio / ratio_max, but at least one
--- option ratio_max: real, 0.000001 to, default 100; what is all
--- option limit: integer, 0 to; at most so many
--- option warmup_triggers: integer, 0 to, default 0; in so many first triggers new_data chooses, and nothing is downsampled
+-- option tail: integer, 0 to; chooses from the samples of this trigger and of this many triggers before it; default: all
+-- option ratio: real, 0 to; chooses ratio / ratio_max of the samples, at least one
+-- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples
+-- option limit: integer, 0 to; maximum number of samples
+-- option warmup_triggers: integer, 0 to, default 0; number of first triggers in which new_data chooses and nothing is downsampled
 -- option downsampling: object or array; policies for emb_downsample
--- option thresholds: array; of a list of these: each but the last is for triggers before the number here
+-- option thresholds: array; for a list of downsampling policies: all but the last apply to triggers below the number given here

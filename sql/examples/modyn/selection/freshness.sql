@@ -1,6 +1,6 @@
--- Samples that no trigger has used and samples that were used, in a fixed ratio, as
--- many as there are for it. The first time all are unused.
--- option unused_ratio: real, 1 to 99, needed; percent of the selection that are unused
+-- Chooses unused samples (which no trigger has used) and used ones in a fixed ratio,
+-- as many as the ratio allows. At the first trigger all samples are unused.
+-- option unused_ratio: real, 1 to 99, needed; percentage of unused samples in the selection
 WITH
 there AS MATERIALIZED (
   SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used

@@ -1,6 +1,6 @@
--- All samples, by default of all triggers; with "tail": 0 those that came since the
--- last trigger. Of more than the limit the last ones, or some at random.
--- option limit_by: text, one of last|random, default last; which ones
+-- Chooses all samples, by default of all triggers; with "tail": 0 those since the last
+-- trigger. If there are more than the limit, takes the last ones or random ones.
+-- option limit_by: text, one of last|random, default last; which samples to take
 SELECT sample_key FROM sample_state
  WHERE pipeline = :pipeline
    AND position BETWEEN :low AND :high

@@ -1,8 +1,8 @@
--- Samples at random, each alike, in random order.
--- Only those are sorted that have a chance: of a share of the candidates that is a
--- little more than what is wanted.  That it were too few has a probability below 1e-13:
--- it is more by 8 roots of what is wanted, of which both terms of min() are bounds, as
--- n / k + 16 k is for any k; sqrt() is not in every SQLite.
+-- Chooses samples uniformly at random, in random order.
+-- Sorts only a random share of the candidates, slightly larger than needed.  The share
+-- is too small with a probability below 1e-13: it exceeds the size n by at least
+-- 8 sqrt(n).  Both terms of min() are upper bounds of that, since n / k + 16 k is one
+-- for any k; not every SQLite has sqrt().
 SELECT sample_key FROM sample_state
  WHERE pipeline = :pipeline AND position BETWEEN :low AND :high
    AND emb_random(:seed, sample_key, :stream) <

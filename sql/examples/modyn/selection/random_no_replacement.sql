@@ -1,5 +1,5 @@
--- Samples at random, none a second time before all others had their turn: what was
--- not drawn in this epoch comes first, and where that is not enough the next epoch
+-- Chooses samples at random, none a second time before all others have been chosen:
+-- samples not yet drawn in this epoch come first; if they are too few, the next epoch
 -- begins.
 WITH epoch(now) AS MATERIALIZED (
   SELECT max(1, max(epoch)) FROM sample_state

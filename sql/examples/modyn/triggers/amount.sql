@@ -1,5 +1,5 @@
--- After each so many samples.
--- option samples: integer, 1 to, needed; how many
+-- Triggers after a fixed number of samples.
+-- option samples: integer, 1 to, needed; the number of samples
 SELECT max(:first + :samples - 1, :evaluated + 1) AS position, 1 AS triggered,
        :samples AS value, :samples AS threshold,
        printf('%d samples since the last trigger', :samples) AS reason

@@ -1,10 +1,10 @@
--- When the model has made so many mistakes more than were to be expected, in all
--- intervals since the last trigger.  Before the first trigger there is no model, so
--- it comes at once.
+-- Triggers when the model has made `threshold` more mistakes than expected, summed
+-- over all intervals since the last trigger.  The first trigger comes at the first
+-- decision, because there is no model yet.
 -- option interval: integer, 1 to, needed; samples between two decisions
--- option threshold: real, 0 to, needed; how many mistakes
--- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date
--- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum
+-- option threshold: real, 0 to, needed; number of mistakes beyond the expected ones
+-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
+-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),

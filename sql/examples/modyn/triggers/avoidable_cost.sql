@@ -1,11 +1,11 @@
--- When the mistakes that a new model would avoid cost as much as its training: their
--- number since the last trigger by a factor, against the time that training is
--- expected to take (the view training_forecast).  Before the first trigger it comes
--- at once.
+-- Triggers when the mistakes that a new model would have avoided cost as much as
+-- training it: their number since the last trigger, times a factor, is compared with
+-- the expected training time (the view training_forecast).  The first trigger comes
+-- at the first decision.
 -- option interval: integer, 1 to, needed; samples between two decisions
 -- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor
--- option expected_accuracy: real, 0 to 1, needed; of a model that is up to date
--- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected takes from the sum
+-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
+-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),

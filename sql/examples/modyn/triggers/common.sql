@@ -1,3 +1,3 @@
 -- Options of every trigger policy of a pipeline.
--- option warmup_intervals: integer, 0 to, default 0; in so many first decisions another policy decides
--- option warmup_policy: object; that policy
+-- option warmup_intervals: integer, 0 to, default 0; number of first decisions that warmup_policy makes
+-- option warmup_policy: object; the trigger policy for these decisions

@@ -1,13 +1,13 @@
--- When the samples of late differ from those of the last trigger.  Before the
--- first trigger there is nothing to compare with, so it comes at once.
+-- Triggers when recent samples differ from those before the last trigger.  The first
+-- trigger comes at the first decision, because there is nothing to compare with.
 -- option metric: sql, needed; an aggregate of value, is_reference, sample_key, label and timestamp
 -- option interval: integer, 1 to, needed; samples between two decisions
--- option window: text, one of amount|time, default amount; what the next two count
--- option reference: real, 0 to, needed; up to the last trigger: samples, or units of time
--- option current: real, 0 to, needed; up to now: samples, or units of time
--- option overlap: boolean, default false; the current window may reach behind the last trigger
--- option sample_size: integer, 1 to; at most so many of a window, at random
--- option criterion: object, needed; which values trigger
+-- option window: text, one of amount|time, default amount; the unit of reference and current: samples or time
+-- option reference: real, 0 to, needed; length of the window that ends at the last trigger
+-- option current: real, 0 to, needed; length of the window that ends now
+-- option overlap: boolean, default false; the current window may begin before the last trigger
+-- option sample_size: integer, 1 to; maximum number of samples per window, drawn at random
+-- option criterion: object, needed; decides which values trigger
 WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),

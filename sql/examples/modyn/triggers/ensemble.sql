@@ -1,10 +1,10 @@
--- When enough of several policies say so, each asked at every multiple of the
--- interval.
--- option members: array, needed; trigger policies
+-- Triggers when enough of several policies do.  Each is asked at every multiple of
+-- the interval.
+-- option members: array, needed; the trigger policies
 -- option interval: integer, 1 to, needed; samples between two decisions
--- option aggregate: text, one of majority|at_least|custom, default majority; how many are enough
--- option n: integer, 1 to, default 1; with at_least, so many
--- option when: sql, default fired * 2 > members; with custom: of fired, members and votes, a JSON array of 0 and 1
+-- option aggregate: text, one of majority|at_least|custom, default majority; the rule for "enough"
+-- option n: integer, 1 to, default 1; with at_least: the number of policies
+-- option when: sql, default fired * 2 > members; with custom: an expression of fired, members and votes (a JSON array of 0 and 1)
 SELECT CASE :aggregate WHEN 'majority' THEN fired * 2 > members
                        WHEN 'at_least' THEN fired >= :n
                        ELSE ({when}) END AS triggered,

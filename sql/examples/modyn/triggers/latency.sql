@@ -1,7 +1,7 @@
--- When the samples have waited as long for a model as its training is worth: the
--- sum of their waiting times by a factor, against the time that training with them
--- is expected to take (the view training_forecast).  Before the first trigger it
--- comes at once.
+-- Triggers when the samples have waited long enough to be worth a training: the sum
+-- of their waiting times, times a factor, is compared with the expected time of
+-- training on them (the view training_forecast).  The first trigger comes at the
+-- first decision.
 -- option interval: integer, 1 to, needed; samples between two decisions
 -- option incorporation_delay_per_training_second: real, 0 to, needed; the factor
 WITH

@@ -1,9 +1,9 @@
--- When the model does worse on the samples of late.  Before the first trigger
--- there is no model, so it comes at once.
+-- Triggers when the model does worse on recent samples.  The first trigger comes at
+-- the first decision, because there is no model yet.
 -- option metric: sql, default avg(prediction = label); an aggregate of prediction, label, sample_key and timestamp
--- option interval: integer, 1 to, needed; samples that it is measured on, and between two decisions
--- option higher_is_worse: boolean, default false; as of a loss
--- option criterion: object, needed; which values trigger
+-- option interval: integer, 1 to, needed; number of samples that are measured, and samples between two decisions
+-- option higher_is_worse: boolean, default false; true for a loss
+-- option criterion: object, needed; decides which values trigger
 WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),

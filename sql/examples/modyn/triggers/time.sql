@@ -1,8 +1,7 @@
--- When the time of the samples has passed another so many units.  A trigger ends
--- before the first sample of the next period; periods without a sample are passed
--- over.
--- option every: real, 0.000001 to, needed; units of the timestamps
--- option start: real; where a period begins; without it, at the first sample
+-- Triggers after each period of the samples' timestamps.  A trigger ends before the
+-- first sample of the next period; periods without a sample are skipped.
+-- option every: real, 0.000001 to, needed; length of a period, in units of the timestamps
+-- option start: real; beginning of a period; default: the first sample
 WITH
 origin(at) AS (
   SELECT coalesce(:start, (SELECT timestamp FROM sample_state
