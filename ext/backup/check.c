@@ -137,11 +137,11 @@ static int check_database(struct check_checking *c) {
   if (rc == SQLITE_NOMEM)
     return rc;
   if (rc != SQLITE_OK && row && row->problem == NULL) {
-    row->problem = sqlite3_mprintf(
-        "%s%s", sqlite3_errmsg(c->db),
-        c->alone ? ""
-                 : "; there is a journal beside it: opening it for "
-                   "writing rolls back what was cut off");
+    row->problem =
+        sqlite3_mprintf("%s%s", sqlite3_errmsg(c->db),
+                        c->alone ? ""
+                                 : "; it has a journal: open it for writing to "
+                                   "roll back the unfinished transaction");
     return row->problem ? SQLITE_OK : SQLITE_NOMEM;
   }
   return SQLITE_OK;

@@ -237,7 +237,7 @@ static int part_mismatch(const struct backup_part *part, int is_reader,
       "recorded %lld%s",
       part->name, (unsigned long long)emb_committed(ext_link_store(part->link)),
       part->txn,
-      is_reader ? ": it must be opened for writing once"
+      is_reader ? ": open it for writing once"
                 : " (restored copy?); see 'adopt'");
 }
 

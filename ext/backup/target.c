@@ -15,8 +15,8 @@ SQLITE_EXTENSION_INIT3
 
 static int not_ours(struct backup *b, char **err) {
   return ext_error(err, SQLITE_CANTOPEN,
-                   "\"%s\" exists and is no earlier backup of this database; "
-                   "nothing is overwritten",
+                   "\"%s\" exists and is not an earlier backup of this "
+                   "database; nothing is overwritten",
                    b->target);
 }
 
@@ -65,8 +65,8 @@ static int look_at_row(void *arg, const char *table, const char *uuid,
       l->rc = not_ours(b, l->err);
     else if (!of.untouched || of.number != l->sum)
       l->rc = ext_error(l->err, SQLITE_CANTOPEN,
-                        "\"%s\" is a backup, but was changed since; nothing "
-                        "is overwritten",
+                        "\"%s\" is a backup, but has changed since it was "
+                        "made; nothing is overwritten",
                         b->target);
   }
   for (size_t i = 0; l->rc == SQLITE_OK && i < b->n; i++)
@@ -211,7 +211,7 @@ static int take_lock(struct backup *b, char **err) {
     if (rc == SQLITE_INTERRUPT)
       return rc;
     if (rc == SQLITE_BUSY)
-      rc = ext_error(err, rc, "a backup to \"%s\" is being made", b->target);
+      rc = ext_error(err, rc, "another backup to \"%s\" is running", b->target);
     else if (rc == SQLITE_NOTADB)
       rc = ext_error(err, SQLITE_CANTOPEN,
                      "\"%s\" exists; nothing is overwritten", b->new);

@@ -174,9 +174,9 @@ int ext_moved_find(struct ext_table *table, const struct ext_place *place,
     rc = moved_use(table, &s, path, err);
   else if (rc == SQLITE_OK && s.taken)
     rc = ext_error(err, SQLITE_CANTOPEN,
-                   "the vectors of %s are those of \"%s\", of which this is a "
-                   "copy, and are not with it; copy \"%s" SUFFIX
-                   "\" to \"%s" SUFFIX "\", too, or make copies with "
+                   "the vectors of %s are those of \"%s\", and this copy of it "
+                   "came without them; copy \"%s" SUFFIX "\" to \"%s" SUFFIX
+                   "\", too, or make copies with "
                    "emb_backup()",
                    table->name, s.taken, s.taken, table->file);
   moved_end_search(&s);
@@ -201,8 +201,8 @@ int ext_moved_text(struct ext_table *table, const struct ext_place *place,
                    table->name, now, place->dir);
   else if (rc == SQLITE_OK)
     rc = ext_error(err, SQLITE_CANTOPEN,
-                   "the vectors of %s were left beside the file that this is "
-                   "a copy of; make copies with emb_backup()",
+                   "the vectors of %s were not copied with this file; make "
+                   "copies with emb_backup()",
                    table->name);
   sqlite3_free(was);
   sqlite3_free(now);

@@ -124,8 +124,8 @@ static void fn_prefetch(sqlite3_context *context, int argc,
     rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
   if (rc == SQLITE_OK && keys.peeks)
     rc = ext_error(&err, SQLITE_READONLY,
-                   "database \"%s\" is read-only, and with insert_on=lookup a "
-                   "prefetch adds texts: use emb_get",
+                   "database \"%s\" is read-only, but with insert_on=lookup a "
+                   "prefetch adds texts; use emb_get",
                    table->schema);
   if (rc == SQLITE_OK)
     rc = ticket_prefetch(table, keys.at, ticket, &err);

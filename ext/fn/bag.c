@@ -47,7 +47,7 @@ static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
     return rc;
   if (call->bags.count == 0)
     return ext_error(err, SQLITE_ERROR,
-                     "with include_last_offset there is at least one offset");
+                     "include_last_offset needs at least one offset");
   if (call->offsets[--call->bags.count] != (int64_t)call->keys.n)
     return ext_error(err, SQLITE_ERROR,
                      "the last offset must be the number of keys, %lld, got "

@@ -231,8 +231,8 @@ static int serve_check_locks(const struct ext_conn *conn, char **err) {
              ? SQLITE_OK
              : ext_error(err, SQLITE_LOCKED,
                          "emb_serve cannot run while this connection reads or "
-                         "writes: it needs a SELECT without FROM, outside of "
-                         "a transaction");
+                         "writes; call it in a SELECT without FROM, outside a "
+                         "transaction");
 }
 
 static int serve_list_names(struct serve_list *list, int argc,

@@ -130,8 +130,8 @@ int ext_aux_add(struct ext_options *options, char *name, const char *rest,
   more[n] = (struct ext_aux_column){.name = name};
   if (sqlite3_stricmp(name, "id") == 0)
     return ext_error(err, SQLITE_ERROR,
-                     "column name is reserved: %s (that of the key, where the "
-                     "columns with a + are kept)",
+                     "column name is reserved: %s (the name of the key in the "
+                     "table of the columns with a +)",
                      name);
   return read_aux_type(&more[n], rest, err);
 }

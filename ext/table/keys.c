@@ -114,16 +114,16 @@ int ext_keys_add(struct ext_table *table, struct ext_keys *keys, char **err) {
 
 int ext_keys_locked(const struct ext_table *table, char **err) {
   return ext_error(err, SQLITE_LOCKED,
-                   "a new text cannot be added to %s at once within a "
-                   "transaction that uses its database: INSERT the row, or add "
-                   "it before the transaction",
+                   "a new text cannot be added to %s immediately within a "
+                   "transaction that uses its database; INSERT the row, or add "
+                   "the text before the transaction",
                    table->name);
 }
 
 int ext_keys_connect(struct ext_table *table, sqlite3 **other, char **err) {
   int rc = ext_place_connect(table, other);
   if (rc != SQLITE_OK)
-    return ext_error(err, rc, "cannot open the database once more: %s",
+    return ext_error(err, rc, "cannot open the database a second time: %s",
                      sqlite3_errstr(rc));
   ext_wait_for_locks(&table->conn->wait, table->conn, *other,
                      ext_vtab(table)->options.config.timeout_ms);
@@ -161,9 +161,9 @@ int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
     return ext_keys_locked(table, err);
   if (ext_place_is_exclusive(db, table->schema))
     return ext_error(err, SQLITE_LOCKED,
-                     "a new text cannot be added to %s at once within a "
-                     "transaction with locking_mode=EXCLUSIVE: INSERT the row, "
-                     "or add it before the transaction",
+                     "a new text cannot be added to %s immediately within a "
+                     "transaction with locking_mode=EXCLUSIVE; INSERT the row, "
+                     "or add the text before the transaction",
                      table->name);
   return ext_keys_connect(table, other, err);
 }
@@ -378,10 +378,10 @@ int ext_keys_verify(struct ext_table *table, sqlite3_str *report, char **err) {
   }
   emb_scan_close(scan);
   if (rc == SQLITE_OK && missing)
-    sqlite3_str_appendf(report,
-                        "%s%lld rows have no text in %s_keys, of which one has "
-                        "the id %lld",
-                        sqlite3_str_length(report) ? "\n" : "", missing,
-                        table->name, (long long)first);
+    sqlite3_str_appendf(
+        report,
+        "%s%lld rows have no text in %s_keys; one of them has the id %lld",
+        sqlite3_str_length(report) ? "\n" : "", missing, table->name,
+        (long long)first);
   return rc;
 }

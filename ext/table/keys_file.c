@@ -195,10 +195,11 @@ static int file_writer(struct ext_table *table, struct ext_file_keys *file,
     return rc;
   sqlite3_free(*err);
   *err = NULL;
-  return ext_error(err, rc,
-                   "%s cannot take the texts of a file within a transaction "
-                   "that uses its database: do it before, or after",
-                   table->name);
+  return ext_error(
+      err, rc,
+      "%s cannot take the texts of a file within a transaction that uses its "
+      "database; restore or apply the file outside it",
+      table->name);
 }
 
 static int file_take_texts(struct ext_table *table, emb_file *from,

@@ -117,8 +117,8 @@ int ext_near_start(struct ext_cursor *cursor, const char *plan, char **err) {
   uint32_t segment = (uint32_t)(cursor->flags / EXT_PLAN_SEGMENT);
   if (cursor->flags & EXT_PLAN_ENDLESS)
     return ext_error(err, SQLITE_ERROR,
-                     "%s MATCH needs to know how many: write AND k = 10, or "
-                     "ORDER BY distance LIMIT 10",
+                     "%s MATCH needs a number of neighbours: write AND k = 10, "
+                     "or ORDER BY distance LIMIT 10",
                      vtab->vector_what[segment]);
   if (near == NULL) {
     near = cursor->near = sqlite3_malloc64(sizeof *near);
@@ -458,7 +458,7 @@ static int near_column_outside(struct ext_cursor *cursor, int column) {
   if (column == EXT_DISTANCE || cursor->flags & EXT_PLAN_LAZY)
     return SQLITE_OK;
   rc = ext_error(&err, SQLITE_ERROR,
-                 "%s.%s has no value without MATCH; if another %s is meant, "
+                 "%s.%s has no value without MATCH; for another column %s, "
                  "write its table in front",
                  table->name, name, name);
   return ext_vtab_error(&table->base, rc, err);

@@ -129,11 +129,11 @@ int ext_table_open(struct ext_table *table, char **err) {
     else if (place.dir)
       rc = ext_moved_text(table, &place, err);
     else
-      rc = ext_error(err, SQLITE_CANTOPEN,
-                     "the store of %s is not part of this database: it was "
-                     "temporary, and its connection is another one; make "
-                     "copies with emb_backup()",
-                     table->name);
+      rc = ext_error(
+          err, SQLITE_CANTOPEN,
+          "the store of %s is not part of this database: it was temporary and "
+          "belonged to another connection; make copies with emb_backup()",
+          table->name);
   }
   sqlite3_free(path);
   sqlite3_free(place.dir);

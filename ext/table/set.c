@@ -70,8 +70,8 @@ static int settings_choose(struct ext_table *table, const char *name,
                      table->name);
   if (option->change == EXT_AT_OPEN && !table->file[0])
     return ext_error(err, SQLITE_ERROR,
-                     "%s cannot be changed in a temporary table: it would take "
-                     "effect when the table is opened next",
+                     "%s cannot be changed in a temporary table: the change "
+                     "takes effect when a table is next opened",
                      name);
   return SQLITE_OK;
 }

@@ -326,9 +326,8 @@ static int told_failure(struct ext_link *link, char **err) {
     rc = ext_error(err, link->failed, "%s",
                    link->failed_text ? link->failed_text
                    : link->failed == SQLITE_IOERR
-                       ? "the last commit failed: the reason was lost for want "
-                         "of memory"
-                       : "the process that owned the table has gone");
+                       ? "the last commit failed; out of memory for the reason"
+                       : "the process that owned the table is gone");
     if (rc != SQLITE_NOMEM) {
       link->failed = 0;
       sqlite3_free(link->failed_text);
@@ -418,9 +417,9 @@ static int check_recovered(struct ext_table *table, char **err) {
   return rc == SQLITE_OK && txn >= 0 &&
                  (uint64_t)txn > emb_committed(ext_link_store(link))
              ? ext_error(err, SQLITE_READONLY_RECOVERY,
-                         "the process that owned %s has died, and what it "
-                         "committed cannot be recovered by a connection that "
-                         "only reads: open the database for writing once",
+                         "the process that owned %s has died, and a read-only "
+                         "connection cannot recover its commits; open the "
+                         "database for writing once",
                          table->name)
              : rc;
 }
@@ -503,9 +502,9 @@ static int check_fresh(struct ext_table *table, char **err) {
     compare_read(table);
   return table->link->stale
              ? ext_error(err, SQLITE_BUSY_SNAPSHOT,
-                         "%s was changed by another process after the last "
-                         "checkpoint, which this transaction has read: roll "
-                         "it back and begin it again",
+                         "another process has changed %s since the checkpoint "
+                         "that this transaction has read; roll the transaction "
+                         "back and begin it again",
                          table->name)
              : SQLITE_OK;
 }
@@ -659,7 +658,7 @@ static void await_removal(struct ext_table *table) {
     return; /* emptied, not removed */
   os = fsync(link->removes_dir) != 0 ? errno : 0;
   if (os)
-    sqlite3_log(SQLITE_IOERR_DIR_FSYNC, "emb: syncing beside %s: %s",
+    sqlite3_log(SQLITE_IOERR_DIR_FSYNC, "emb: syncing the directory of %s: %s",
                 link->file, strerror(os));
   for (struct ext_link *other = conn->links; other; other = other->next)
     if (strcmp(other->file, link->file) == 0)
@@ -749,9 +748,10 @@ int ext_txn_sync(sqlite3_vtab *vtab) {
   emb_assert(ext_txn_may(table, EXT_CALL_SYNC, 0));
   emb_assert(ext_conn_valid(table->conn));
   if (table->conn->undo_failed)
-    return ext_vtab_error(&table->base, SQLITE_IOERR,
-                          sqlite3_mprintf("a savepoint could not be undone: "
-                                          "roll the transaction back"));
+    return ext_vtab_error(
+        &table->base, SQLITE_IOERR,
+        sqlite3_mprintf(
+            "a savepoint could not be undone; roll back the transaction"));
   if (link && link->settings_pending)
     rc = ext_settings_sync(table, &err);
   table->synced = rc == SQLITE_OK;

@@ -296,8 +296,8 @@ static void vtab_match(sqlite3_context *context, int argc,
                        sqlite3_value **argv) {
   (void)argc, (void)argv;
   sqlite3_result_error(context,
-                       "emb: MATCH cannot be used here; it stands beside AND "
-                       "in WHERE, or in ON, of the table that it searches",
+                       "emb: MATCH cannot be used here; write it as a term of "
+                       "AND in WHERE, or in ON, for the table it searches",
                        -1);
 }
 

@@ -30,11 +30,12 @@ static const struct {
     [EMB_FAILED] = {SQLITE_IOERR, "an earlier write failed"},
     [EMB_INTERRUPT] = {SQLITE_INTERRUPT, "interrupted"},
     [EMB_LOCKED] = {SQLITE_LOCKED, "locked by this connection's transaction"},
-    [EMB_ABORT] = {SQLITE_ABORT_ROLLBACK, "scan was cut off by a rollback"},
+    [EMB_ABORT] = {SQLITE_ABORT_ROLLBACK, "the scan was ended by a rollback"},
     [EMB_NONFINITE] = {SQLITE_CONSTRAINT, "an element is not finite"},
-    [EMB_GAP] = {SQLITE_CONSTRAINT, "what comes before is missing"},
-    [EMB_UNFIT] = {SQLITE_ERROR, "the table was not made for this"},
-    [EMB_LOST] = {SQLITE_ABORT_ROLLBACK, "the store's owner has gone"},
+    [EMB_GAP] = {SQLITE_CONSTRAINT, "an earlier file is missing"},
+    [EMB_UNFIT] = {SQLITE_ERROR,
+                   "the table was created without the option for this"},
+    [EMB_LOST] = {SQLITE_ABORT_ROLLBACK, "the store's owner process is gone"},
 };
 
 int ext_code(int emb_code) {

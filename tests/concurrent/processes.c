@@ -424,7 +424,7 @@ TEST(there_is_a_limit) {
     while (rc == EMB_OK && n > 0)
       rc = emb_scan_next(scan, 64, keys, vectors, NULL, &n);
     CHECK_EQ_INT(rc, EMB_BUSY);
-    CHECK(strstr(emb_errmsg(s), "replaced what was being read") != NULL);
+    CHECK(strstr(emb_errmsg(s), "replaced the data being read") != NULL);
     emb_scan_close(scan);
     /* In key order a read finds where the row is now, but of another state. */
     OK(s, emb_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_ASC, &scan));

@@ -364,8 +364,7 @@ TEST(lost_for_a_reason) {
   is_told(2, 0, 0,
           "too far behind: the data it needs could not be kept any longer");
   is_told(2, 1, 98765432,
-          "98765432 bytes would be kept for it, of 12345678 that may be "
-          "(keep_bytes)");
+          "98765432 bytes would be kept for it, and keep_bytes is 12345678");
   is_told(2, 2, UINT64_C(3) << 41,
           "6597069766656 bytes of log were written since, of ");
 }

@@ -90,7 +90,7 @@ static int holds(const char *when) {
 static int is_full_or_good(int rc) {
   const char *text = rc ? emb_errmsg(s) : "";
   return test_check(rc == EMB_OK || (rc == EMB_FULL && strstr(text, DIR_NAME) &&
-                                     strstr(text, "make room")),
+                                     strstr(text, "free disk space")),
                     __FILE__, __LINE__, "%d: %s", rc, text);
 }
 

@@ -134,7 +134,7 @@ int samples__compare(const emb_samples_file *as, const struct env_about *about,
   if (about->bytes != as->bytes) {
     return err_set(err, EMB_MISMATCH,
                    "the file %s has changed since it was registered: it has "
-                   "%llu bytes, and had %llu",
+                   "%llu bytes, but had %llu",
                    as->path, (unsigned long long)about->bytes,
                    (unsigned long long)as->bytes);
   }
@@ -176,12 +176,11 @@ static int samples_check_sum(const struct samples_open *open, emb_err *err) {
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot read %s", open->path);
   }
-  return sum == open->as.sum
-             ? EMB_OK
-             : err_set(err, EMB_MISMATCH,
-                       "the file %s has changed since it was registered: it "
-                       "has another content",
-                       open->path);
+  return sum == open->as.sum ? EMB_OK
+                             : err_set(err, EMB_MISMATCH,
+                                       "the file %s has changed since it was "
+                                       "registered: its content differs",
+                                       open->path);
 }
 
 static int samples_check_open(struct samples_open *open, emb_err *err) {
@@ -340,7 +339,7 @@ int samples__same(const struct samples_open *open, emb_err *err) {
   if (!rc && memcmp(open->about.id, about.id, sizeof about.id) != 0) {
     rc = err_set(err, EMB_MISMATCH,
                  "the file %s has changed since it was registered: another "
-                 "one has its name",
+                 "file has its name",
                  open->path);
   }
   return rc ? rc : samples_check_sum(open, err);

@@ -20,7 +20,7 @@ static int samples_blocks_flush(struct samples_blocks *blocks, emb_err *err) {
   }
   block->spans = blocks->spans ? blocks->bytes : NULL;
   if (blocks->ask->block && blocks->ask->block(blocks->ask->arg, block)) {
-    return err_set(err, EMB_ABORT, "the survey was ended by its caller");
+    return err_set(err, EMB_ABORT, "the caller ended the survey");
   }
   block->number++;
   block->records = 0;
@@ -117,10 +117,10 @@ int emb_samples_offsets(const emb_samples_block *block, uint64_t file_bytes,
     offset += valid ? span : 0;
   }
   if (!valid || at != end) {
-    return err_set(err, EMB_CORRUPT,
-                   "block %llu of a file of samples says that its records are "
-                   "where they cannot be",
-                   (unsigned long long)block->number);
+    return err_set(
+        err, EMB_CORRUPT,
+        "block %llu of a file of samples has impossible positions of records",
+        (unsigned long long)block->number);
   }
   offsets[block->records] = offset;
   return EMB_OK;

@@ -149,7 +149,7 @@ static int samples_survey_span(struct samples_survey *s, uint64_t from,
   if (to < from || to > w->size || to - from > EMB_SAMPLES_RECORD_MAX) {
     return err_set(err, EMB_MISMATCH,
                    "%s says that record %llu of %s is from byte %llu to %llu, "
-                   "which cannot be",
+                   "which is impossible",
                    index, (unsigned long long)s->found->records + 1,
                    s->ask->path, (unsigned long long)from,
                    (unsigned long long)to);
@@ -169,13 +169,13 @@ static int samples_survey_indexed(struct samples_survey *s, emb_err *err) {
   int rc = samples__window_open(&index, path, 0, err);
   if (!rc && (index.size < 8 || index.size % 8 != 0)) {
     rc = err_set(err, EMB_MISMATCH,
-                 "%s has %llu bytes, which are no offsets of 8", path,
+                 "%s has %llu bytes, not a multiple of 8-byte offsets", path,
                  (unsigned long long)index.size);
   }
   rc = rc ? rc : samples_survey_offset(s, &index, &from, err);
   if (!rc && from != s->format->header) {
     rc = err_set(err, EMB_MISMATCH,
-                 "%s says that the first record of %s is at byte %llu, and the "
+                 "%s says that the first record of %s is at byte %llu, but the "
                  "header has %llu",
                  path, s->ask->path, (unsigned long long)from,
                  (unsigned long long)s->format->header);
@@ -305,7 +305,7 @@ static int samples_survey_skip(struct samples_survey *s, emb_err *err) {
   uint64_t left = s->format->header;
   if (left > w->size) {
     return err_set(
-        err, EMB_MISMATCH, "%s has %llu bytes, and its header should have %llu",
+        err, EMB_MISMATCH, "%s has %llu bytes, but its header should have %llu",
         s->ask->path, (unsigned long long)w->size, (unsigned long long)left);
   }
   int rc = EMB_OK;
@@ -436,7 +436,7 @@ static int samples_verify_all(const emb_samples_file *file, uint64_t all,
     rc = sum == all ? EMB_OK
                     : err_set(err, EMB_MISMATCH,
                               "the file %s has changed since it was "
-                              "registered: it has another content",
+                              "registered: its content differs",
                               file->path);
   }
   samples__window_close(&w);

@@ -79,7 +79,7 @@ int samples__window_need(struct samples_window *window, uint64_t need,
   }
   if (need > (uint64_t)EMB_SAMPLES_RECORD_MAX + WINDOW_BYTES) {
     return err_set(err, EMB_MISMATCH,
-                   "%s has at byte %llu a record of more than %u bytes",
+                   "%s: the record at byte %llu has more than %u bytes",
                    window->path, (unsigned long long)window->offset,
                    EMB_SAMPLES_RECORD_MAX);
   }

@@ -17,19 +17,20 @@ static int apply_whole(const emb_bytes *difference, struct diff_head *head,
     return err_set(err, EMB_NOTADB, "this is not a difference made by emb");
   }
   if (difference->n < sizeof *head) {
-    return apply_damaged(err, "its head is cut off");
+    return apply_damaged(err, "its head is truncated");
   }
   memcpy(head, difference->at, sizeof *head);
   if (head->format > DIFF_FORMAT) {
     return err_set(err, EMB_NOTADB,
-                   "the difference is of format %u, and this emb %s reads %u; "
-                   "apply it with the newer emb that made it",
+                   "the difference has format %u, and this emb %s reads format "
+                   "%u; apply it with the newer emb that made it",
                    head->format, EMB_VERSION, DIFF_FORMAT);
   }
   if (head->bytes != difference->n) {
-    return err_set(err, EMB_CORRUPT,
-                   "the difference is damaged: it has %zu bytes, and says %llu",
-                   difference->n, (unsigned long long)head->bytes);
+    return err_set(
+        err, EMB_CORRUPT,
+        "the difference is damaged: it has %zu bytes; its head says %llu",
+        difference->n, (unsigned long long)head->bytes);
   }
   return head->sum == diff__sum(head,
                                 (const char *)difference->at + sizeof *head,
@@ -53,8 +54,8 @@ static int apply_head(const struct diff_head *head, emb_err *err) {
   least = (sizeof(struct diff_part) + 1) * form.parts;
   if (form.blocks > body / least) {
     return err_set(err, EMB_CORRUPT,
-                   "the difference is damaged: %llu bytes cannot say what "
-                   "result of %llu bytes it has",
+                   "the difference is damaged: %llu bytes cannot describe a "
+                   "result of %llu bytes",
                    (unsigned long long)head->bytes,
                    (unsigned long long)head->result_bytes);
   }
@@ -83,15 +84,15 @@ int emb_diff_read(const emb_bytes *difference, emb_diff_head *out,
 static int apply_base(const emb_diff_head *head, const emb_bytes *base,
                       emb_err *err) {
   if (head->base_bytes != base->n) {
-    return err_set(err, EMB_MISMATCH,
-                   "the base has %zu bytes, and the difference is from one of "
-                   "%llu",
-                   base->n, (unsigned long long)head->base_bytes);
+    return err_set(
+        err, EMB_MISMATCH,
+        "the base has %zu bytes, and the difference was made from one of %llu",
+        base->n, (unsigned long long)head->base_bytes);
   }
   return head->base_sum == XXH3_64bits(base->at, base->n)
              ? EMB_OK
              : err_set(err, EMB_MISMATCH,
-                       "the base is another than the difference is from: their "
+                       "the difference was made from another base: the "
                        "checksums differ");
 }
 
@@ -179,7 +180,7 @@ int diff__apply(struct diff_work *w, const emb_bytes *base,
     }
   }
   if (rc == EMB_OK && rest.at != rest.end) {
-    rc = apply_damaged(w->err, "bytes behind its last block");
+    rc = apply_damaged(w->err, "bytes after its last block");
   }
   if (rc == EMB_OK &&
       head.result_sum != XXH3_64bits(result, (size_t)form.bytes)) {

@@ -13,13 +13,15 @@ static int make_check(const emb_diff_how *how, emb_err *err) {
     return err_set(err, EMB_RANGE, "there is no operator %d", how->op);
   }
   if (width != 1 && width != 2 && width != 4 && width != 8) {
-    return err_set(err, EMB_RANGE, "elements of %u bytes; 1, 2, 4 or 8 can be",
-                   width);
+    return err_set(
+        err, EMB_RANGE,
+        "elements of %u bytes are not supported; expected 1, 2, 4 or 8", width);
   }
   return how->level >= 0 && how->level <= DIFF_LEVEL_MAX
              ? EMB_OK
-             : err_set(err, EMB_RANGE, "level %d; 0 to %d can be", how->level,
-                       DIFF_LEVEL_MAX);
+             : err_set(err, EMB_RANGE,
+                       "level %d is not supported; expected 0 to %d",
+                       how->level, DIFF_LEVEL_MAX);
 }
 
 size_t emb_diff_room(const emb_diff_how *how, size_t n) {

@@ -73,8 +73,8 @@ static int check_closed(emb_backup *b) {
   int rc = manifest_read(s->core->env, s->core->dir, &m, &s->err);
   if (!rc && !m.clean) {
     rc = session_error(s, EMB_BUSY,
-                       "%s is open for writing in another process, or its "
-                       "last one died: a reader cannot copy it",
+                       "%s is open for writing in another process, or its last "
+                       "writer died; a read-only session cannot copy it",
                        s->core->dir);
   }
   if (!rc && b->generation && m.generation != b->generation) {
@@ -179,8 +179,9 @@ int local_backup_freeze(emb_backup *b) {
   int rc = session_begin(s);
   if (rc || !b->making.s) {
     return rc ? rc
-              : session_error(s, EMB_MISUSE,
-                              "the backup is frozen, or could not be");
+              : session_error(
+                    s, EMB_MISUSE,
+                    "the backup is already frozen, or freezing it failed");
   }
   /* Allocated first: an enlisted snapshot has a user that gives it back. */
   emb_snap *snap = env->allocate(env, sizeof *snap);

@@ -176,9 +176,10 @@ int emb_file_get(emb_file *file, int64_t key, emb_file_row *row, float *vector,
   file_seek(file, at);
   rc = pack_next(file->reader, &from, err);
   if (!rc && (!from || from->key != key)) {
-    rc = err_set(err, EMB_CORRUPT,
-                 "the file is damaged: its index is wrong about key %lld",
-                 (long long)key);
+    rc =
+        err_set(err, EMB_CORRUPT,
+                "the file is damaged: its index has a wrong entry for key %lld",
+                (long long)key);
   }
   rc = rc ? rc : file_take(file, from, row, vector, err);
   *found = !rc;

@@ -89,7 +89,8 @@ static int rename_durably(const char *from, const char *to, int back,
     os = env->sync_dir(env, new);
     os = os ? os : env->sync_dir(env, old);
     if (os) {
-      rc = err_os(err, EMB_IOERR, os, "cannot sync what is above %s", to);
+      rc = err_os(err, EMB_IOERR, os, "cannot sync the parent directory of %s",
+                  to);
       if (back) {
         env->rename(env, to, from);
       }

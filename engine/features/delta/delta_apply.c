@@ -68,7 +68,7 @@ static int check_file(struct applying *a) {
       strlen(a->head->name) > EMB_CONSUMER_NAME_MAX ||
       a->head->base.page > a->head->end.page || !a->head->end.page) {
     return session_error(a->s, EMB_CORRUPT,
-                         "%s is damaged: it has no place in a chain",
+                         "%s is damaged: its position in the chain is missing",
                          a->file.path);
   }
   a->about->number = a->head->number;
@@ -94,7 +94,7 @@ static int check_source(struct applying *a) {
   char ours[33], theirs[33];
   if (memcmp(p->source, a->head->uuid, sizeof p->source) != 0) {
     return session_error(a->s, EMB_MISMATCH,
-                         "%s is of the store %s; %s takes deltas of %s",
+                         "%s comes from the store %s; %s takes deltas from %s",
                          a->file.path, delta_apply_hex(a->head->uuid, theirs),
                          a->s->core->dir, delta_apply_hex(p->source, ours));
   }

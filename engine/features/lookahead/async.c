@@ -62,7 +62,7 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
     session_error(s, EMB_RANGE, "no %s with ticket %llu", what,
                   (unsigned long long)ticket);
   } else {
-    session_error(s, EMB_RANGE, "no %s is under way", what);
+    session_error(s, EMB_RANGE, "no %s is in progress", what);
   }
   return NULL;
 }

@@ -106,9 +106,8 @@ static int64_t to_thousandths(uint64_t part, uint64_t all) {
 /* A rate of -1: there were no reads.  Both rates cover the last 30 to 60
 ** seconds; `twice` is the rate with twice the memory. */
 static const char *advice_text(uint64_t reads, int64_t recent, int64_t twice) {
-  return reads < READS_MIN ? "too few reads to say"
-         : recent >= ENOUGH
-             ? "enough: nearly everything that is read is in memory"
+  return reads < READS_MIN  ? "too few reads to tell"
+         : recent >= ENOUGH ? "enough: nearly all reads are served from memory"
          : twice - recent >= GAIN
              ? "more: twice the memory would save many reads from disk"
              : "twice the memory would change little";

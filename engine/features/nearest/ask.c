@@ -70,7 +70,7 @@ int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
   ask->most = ask->how.flags & EMB_NEAREST_WITHIN ? ask->how.most : INFINITY;
   int rc = nearest_check_size(s, n, k);
   if (!rc && ask->how.segment >= schema->count) {
-    rc = session_error(s, EMB_RANGE, "there is no vector %u, but %u of them",
+    rc = session_error(s, EMB_RANGE, "there is no vector %u; the table has %u",
                        ask->how.segment, schema->count);
   }
   rc = rc ? rc : check_keys(s, &ask->how);

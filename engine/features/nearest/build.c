@@ -63,7 +63,7 @@ int build__fits(struct nearest_index *x, uint64_t rows) {
     double most = x->store->core.schema.segments[k].index.memory * 1048576;
     if (most > 0 && (double)need > most) {
       err_set(&x->why, EMB_NOMEM,
-              "an index of %llu rows takes %llu MiB, but memory=%.0f",
+              "an index of %llu rows takes %llu MiB; memory=%.0f is too small",
               (unsigned long long)rows,
               (unsigned long long)(need / 1048576 + 1), most / 1048576);
       return 0;

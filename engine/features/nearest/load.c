@@ -114,7 +114,7 @@ static int open_index_file(struct core *core, struct loading *l) {
   }
   l->blocks_all = bytes / BLOCK_BYTES;
   if (bytes % BLOCK_BYTES || !bytes) {
-    return bad_index_file(core, &l->why, ": the file is cut short",
+    return bad_index_file(core, &l->why, ": the file is truncated",
                           l->blocks_all);
   }
   int rc = load_blocks(core, l, 0);

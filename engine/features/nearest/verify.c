@@ -46,14 +46,13 @@ static void verify_lists(struct checking *c, uint32_t segment) {
     pthread_mutex_unlock(&core->flush_lock);
   }
   if (index_differs(&checked)) {
-    (void)snprintf(line.text, sizeof line.text,
-                   "%s: the index of neighbours %u has %llu rows in its lists, "
-                   "of which %llu are not found; %llu were counted, and %llu "
-                   "lists are broken",
-                   core->dir, segment, (unsigned long long)checked.rows,
-                   (unsigned long long)checked.lost,
-                   (unsigned long long)checked.found,
-                   (unsigned long long)checked.wrong);
+    (void)snprintf(
+        line.text, sizeof line.text,
+        "%s: the index of neighbours %u has %llu rows in its lists; %llu of "
+        "them are not found; %llu were counted, and %llu lists are broken",
+        core->dir, segment, (unsigned long long)checked.rows,
+        (unsigned long long)checked.lost, (unsigned long long)checked.found,
+        (unsigned long long)checked.wrong);
     c->report(c->arg, line.text);
   }
 }

@@ -145,7 +145,7 @@ int local_evicted(emb_session *s, uint64_t since, size_t max,
   int rc = begin_work(s, "read what was evicted");
   if (!rc && core->temporary) {
     rc = session_error(s, EMB_UNFIT,
-                       "%s is temporary: it does not keep what was evicted",
+                       "%s is temporary: it keeps no record of evicted rows",
                        s->core->dir);
   }
   rc = rc ? rc : core_flush_all(core, 1, &r.upto, &s->err);

@@ -69,24 +69,24 @@ int chain__check(const struct chain *chain, const struct pack_head *head,
                    path, head->base_name);
   }
   if (!same) {
-    return err_set(err, EMB_MISMATCH,
-                   "%s comes from another table than what was restored before",
-                   path);
+    return err_set(
+        err, EMB_MISMATCH,
+        "%s comes from another table than the files restored before it", path);
   }
   if (chain->from != chain->to) {
     return chain->to == head->end.id
                ? EMB_OK
                : err_set(err, EMB_GAP,
-                         "the file that leads to '%s' was not applied to its "
-                         "end: apply it again before %s",
+                         "the file that leads to '%s' was not applied "
+                         "completely; apply it again before %s",
                          chain->name, path);
   }
   if (chain->to == head->base.id || chain->to == head->end.id) {
     return EMB_OK; /* that file was applied already: it changes nothing */
   }
   return err_set(err, EMB_GAP,
-                 "%s begins at '%s', the table is at '%s': what leads from one "
-                 "to the other is missing",
+                 "%s begins at '%s', but the table is at '%s': the files "
+                 "between are missing",
                  path, head->base_name, chain->name);
 }
 

@@ -37,7 +37,7 @@ int restore_enter(emb_session *s) {
              ? EMB_OK
              : session_enter_exclusive(
                    s, &s->store->txn.file_owner,
-                   "another connection restores or applies a file to");
+                   "another connection is restoring or applying a file to");
 }
 
 void restore_leave(emb_session *s) {

@@ -262,8 +262,8 @@ int snap_verify(emb_session *s, const char *name) {
   } while (!rc && value);
   if (!rc && rows != snap->snapshot->head.keys) {
     rc = session_error(s, EMB_CORRUPT,
-                       "snapshot '%s' has %llu rows, and says %llu", name,
-                       (unsigned long long)rows,
+                       "snapshot '%s' has %llu rows; its header says %llu",
+                       name, (unsigned long long)rows,
                        (unsigned long long)snap->snapshot->head.keys);
   }
   local_snapshot_close(snap);

@@ -184,7 +184,7 @@ static int check_extent(struct verify *v, uint64_t number, uint64_t flushed) {
   if (damaged) {
     say(v,
         "%s/log: page %llu (offset %llu) is damaged; of %d records in its "
-        "extent %d are left",
+        "extent, %d are left",
         core->dir, (unsigned long long)damaged, (unsigned long long)offset,
         expected, live);
   } else {
@@ -243,7 +243,7 @@ static int check_index(struct verify *v) {
   }
   if (!rc && ((int64_t)tally.keys != count || tally.lost)) {
     say(v,
-        "%s/log: the index has %llu keys, of which %llu are not found; %lld "
+        "%s/log: the index has %llu keys; %llu of them are not found; %lld "
         "were counted",
         core->dir, (unsigned long long)tally.keys,
         (unsigned long long)tally.lost, (long long)count);

@@ -362,12 +362,11 @@ static int link_lost(emb_session *s, int call, int was_begun) {
                              owner.text, s->core->dir, what)
              : session_error(
                    s, EMB_LOST,
-                   "%s, which owned %s, has died: what was "
-                   "written since the last checkpoint and not committed "
-                   "is lost%s%s",
+                   "%s, which owned %s, has died: uncommitted writes since the "
+                   "last checkpoint are lost%s%s",
                    owner.text, s->core->dir, what,
                    was_begun && (shape->flags & SHAPE_WRITES)
-                       ? "; whether this call was carried out is not known"
+                       ? "; it is not known whether this call was executed"
                        : "");
 }
 
@@ -574,15 +573,13 @@ static int link_give_up(emb_session *s, int call, int is_interrupted) {
   s->route.lost_txn = (s->link->holds & SLOT_HAS_TXN) != 0;
   s->route.died_serial = s->link->serial;
   drop_link(s);
-  return session_error(s,
-                       is_interrupted ? EMB_INTERRUPT
-                       : writes       ? EMB_LOST
-                                      : EMB_BUSY,
-                       LINK_SILENT "%s", s->core->dir,
-                       link__name(owner.process).text,
-                       writes ? ": whether this call is carried out is not "
-                                "known"
-                              : "");
+  return session_error(
+      s,
+      is_interrupted ? EMB_INTERRUPT
+      : writes       ? EMB_LOST
+                     : EMB_BUSY,
+      LINK_SILENT "%s", s->core->dir, link__name(owner.process).text,
+      writes ? "; it is not known whether this call was executed" : "");
 }
 
 /* The owner has been silent for the full time allowed.  EMB_OK: keep waiting,

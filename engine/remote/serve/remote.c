@@ -45,8 +45,8 @@ int remote__is_there(const struct remote *remote) {
 
 int remote__has_gone(const struct remote *remote) {
   return session_error(remote->s, EMB_ABORT,
-                       "the process that owned %s has gone, and with it what "
-                       "was open there: open it again",
+                       "the process that owned %s is gone, and everything open "
+                       "there was closed; open it again",
                        remote->s->core->dir);
 }
 
@@ -61,10 +61,10 @@ int remote__ask(const void *object, int call, void *args, uint64_t *result) {
   rc = rc ? rc : link__ask(s, call, remote->number, args, result);
   /* It cannot be reopened automatically. */
   return rc == CALL_ELSEWHERE
-             ? session_error(s, EMB_ABORT,
-                             "the process that owned %s has closed it: open "
-                             "it again",
-                             s->core->dir)
+             ? session_error(
+                   s, EMB_ABORT,
+                   "the process that owned %s has closed it; open it again",
+                   s->core->dir)
              : rc;
 }
 

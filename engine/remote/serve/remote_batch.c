@@ -87,13 +87,13 @@ static int ticket_outcome(emb_session *s, struct remote_ticket *t) {
   int code = t->state == TICKET_LOST ? EMB_LOST : t->code;
   if (t->state == TICKET_LOST) {
     session_error(s, code,
-                  "the process that owned %s has %s, and with it the %s has "
-                  "gone: begin it again",
+                  "the process that owned %s has %s, and the %s was lost with "
+                  "it; begin it again",
                   dir, t->has_died ? "died" : "closed it", what);
   } else if (code) {
     session_error(s, code,
                   "the process that owned %s has closed it; the %s had failed "
-                  "there: begin it again",
+                  "there; begin it again",
                   dir, what);
   } else {
     ticket_deliver(t);
@@ -109,7 +109,7 @@ static int synchronize_tickets(emb_session *s, int call, int kind,
   if (!t) {
     return ticket ? session_error(s, EMB_RANGE, "no %s with ticket %llu",
                                   ticket_word(kind), (unsigned long long)ticket)
-                  : session_error(s, EMB_RANGE, "no %s is under way",
+                  : session_error(s, EMB_RANGE, "no %s is in progress",
                                   ticket_word(kind));
   }
   number = t->number;

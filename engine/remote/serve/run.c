@@ -270,11 +270,11 @@ static int check_views(struct runner *run, const struct shape *shape,
     }
     const char *path = shape__pointer(args, &shape->args[i]);
     if (q->views[paths++] != shape__view(env, path)) {
-      return session_error(run->s, EMB_CANTOPEN,
-                           "%s is another file for the process that owns the "
-                           "table, which opens it: that has another view of "
-                           "the file system (a container)",
-                           path);
+      return session_error(
+          run->s, EMB_CANTOPEN,
+          "%s is another file for the process that owns the table, which would "
+          "open it: its view of the file system differs (a container)",
+          path);
     }
   }
   return EMB_OK;
@@ -296,7 +296,7 @@ static int check_allowed(struct runner *run, const struct shape *shape,
   /* Such a call would wait for its own session. */
   if (run->moment && shape->object != OF_BACKUP &&
       (shape->flags & (SHAPE_CODE | SHAPE_AGAIN)) != SHAPE_AGAIN) {
-    return session_error(s, EMB_MISUSE, "a backup is begun and not frozen");
+    return session_error(s, EMB_MISUSE, "a backup has begun and is not frozen");
   }
   if (call == CALL_prefetch || call == CALL_write_back) {
     size_t back, n = local_tickets(s, &back);
@@ -304,7 +304,7 @@ static int check_allowed(struct runner *run, const struct shape *shape,
                ? EMB_OK
                : session_error(s, EMB_MISUSE,
                                "a session has at most %d prefetches and "
-                               "write-backs under way",
+                               "write-backs in progress",
                                RUN_TICKETS);
   }
   return EMB_OK;

@@ -259,8 +259,8 @@ static uint32_t serve_answer(struct serving *v) {
       return SLOT_LEFT;
     }
     rc = session_error(s, EMB_LOST,
-                       "the process that owns %s closes it: whether this call "
-                       "was carried out is not known",
+                       "the process that owns %s is closing it; it is not "
+                       "known whether this call was executed",
                        s->core->dir);
   }
   if (code == EMB_LOCKED) { /* maybe for a transaction only now in doubt */

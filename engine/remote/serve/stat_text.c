@@ -15,7 +15,7 @@
 /* Errors contain numbers, so in a long run the number of texts is unbounded. */
 #define TEXTS_MAX 256
 /* This process's own text would be mistaken for the owner's. */
-#define TEXT_NOT_KEPT "not known here: ask in the owner's process"
+#define TEXT_NOT_KEPT "not known here; ask the owner's process"
 
 struct stat_text {
   struct stat_text *next;

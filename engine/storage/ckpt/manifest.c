@@ -98,8 +98,8 @@ int manifest_read(struct env *env, const char *dir, struct manifest *manifest,
   }
   if (best->format < 1 || best->format > MANIFEST_FORMAT) {
     return err_set(err, EMB_NOTADB,
-                   "%s: its files are of format %u, and this emb %s reads none "
-                   "newer than %u; use the newer emb that wrote them",
+                   "%s: its files have format %u, and this emb %s reads "
+                   "formats up to %u; use the newer emb that wrote them",
                    dir, best->format, EMB_VERSION, MANIFEST_FORMAT);
   }
   *manifest = *best;

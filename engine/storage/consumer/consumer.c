@@ -97,7 +97,8 @@ static int check_found(const struct consumers *c, const struct consumer *at,
   }
   return strcmp(at->name, name) == 0
              ? EMB_OK
-             : err_set(err, EMB_RANGE, "consumer %s cannot be beside %s", name,
+             : err_set(err, EMB_RANGE,
+                       "consumer %s cannot exist together with %s", name,
                        at->name);
 }
 
@@ -128,14 +129,13 @@ int consumer_check(const struct consumer *consumer, const struct core *core,
     return EMB_OK;
   }
   if (consumer->reason == LOST_KEPT) {
-    snprintf(
-        why, sizeof why,
-        "%llu bytes would be kept for it, of %llu that may be (keep_bytes)",
-        (unsigned long long)consumer->lost_bytes,
-        (unsigned long long)consumer->keep_bytes);
+    snprintf(why, sizeof why,
+             "%llu bytes would be kept for it, and keep_bytes is %llu",
+             (unsigned long long)consumer->lost_bytes,
+             (unsigned long long)consumer->keep_bytes);
   } else if (consumer->reason == LOST_SPAN) {
     snprintf(why, sizeof why,
-             "%llu bytes of log were written since, of %llu that may be",
+             "%llu bytes of log were written since, and the limit is %llu",
              (unsigned long long)consumer->lost_bytes,
              (unsigned long long)span_bytes_max(core));
   } else {

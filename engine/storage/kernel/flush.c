@@ -101,8 +101,8 @@ static int say_why(struct core *core, int rc, emb_err *err) {
   }
   return rc == EMB_FULL && !atomic_load(&core->log.failed)
              ? err_set(err, rc,
-                       "cannot write %s/log: the disk is full; make room on "
-                       "it, and go on",
+                       "cannot write %s/log: the disk is full; free disk "
+                       "space, then continue",
                        core->dir)
              : rc;
 }
@@ -288,8 +288,7 @@ static int grow_table(struct core *core, emb_err *err) {
   int rc = log_table_full(&core->log) ? log_grow_table(&core->log) : EMB_OK;
   if (rc == EMB_FULL) {
     return err_set(err, rc,
-                   "%s/log spans %llu extents, and the oldest cannot be given "
-                   "back",
+                   "%s/log spans %llu extents, and the oldest cannot be freed",
                    core->dir, (unsigned long long)LOG_SPAN_MAX);
   }
   return rc ? err_set(err, rc, "out of memory") : EMB_OK;

@@ -229,8 +229,7 @@ int reserve_file_slots(struct core *core, int kept, emb_err *err) {
   }
   pthread_mutex_unlock(&core->log.file_slot_lock);
   if (rc == EMB_FULL) {
-    return err_set(err, rc,
-                   "%s; delete rows, or make room on the disk, and go on",
+    return err_set(err, rc, "%s; delete rows or free disk space, then continue",
                    first.text);
   }
   return rc ? err_set(err, rc, "%s", first.text) : EMB_OK;

@@ -116,7 +116,7 @@ static int planes_to_rows(struct pack_reader *r, uint64_t offset,
   char *values = r->values;
   for (uint32_t i = 0; i < n; i++) {
     if (ops[i] >= PACK_OPS) {
-      return read__bad(r, offset, "what became of a key", err);
+      return read__bad(r, offset, "state of a key", err);
     }
     r->value_at[i] = ops[i] == PACK_PUT ? puts++ : UINT32_MAX;
     r->ops[i] = ops[i];
@@ -274,14 +274,14 @@ static int pack_read_head(struct pack_reader *r, uint64_t bytes, emb_err *err) {
     return rc;
   }
   if (bytes < 16 || memcmp(h->magic, PACK_MAGIC, sizeof h->magic) != 0) {
-    return err_set(err, EMB_NOTADB, "%s is not a file of emb", r->path);
+    return err_set(err, EMB_NOTADB, "%s is not an emb file", r->path);
   }
   if (h->format < PACK_FORMAT || h->format > PACK_FORMAT_TEXTS) {
-    return err_set(
-        err, EMB_NOTADB,
-        "%s is of format %u, and this emb %s reads %u to %u; read it "
-        "with the newer emb that wrote it",
-        r->path, h->format, EMB_VERSION, PACK_FORMAT, PACK_FORMAT_TEXTS);
+    return err_set(err, EMB_NOTADB,
+                   "%s has format %u, and this emb %s reads formats %u to %u; "
+                   "read it with the newer emb that wrote it",
+                   r->path, h->format, EMB_VERSION, PACK_FORMAT,
+                   PACK_FORMAT_TEXTS);
   }
   if (h->sum != hash_sum((char *)h + 8, sizeof *h - 8, 0, 0) ||
       bytes < sizeof *h + PACK_END_BYTES) {

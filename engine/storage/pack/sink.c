@@ -44,7 +44,7 @@ static int check_replaced(struct env *env, const char *path, int cut_off,
   return bytes && memcmp(magic + 8, PACK_MAGIC, 8) != 0 &&
                  !(cut_off && is_nothing(magic, sizeof magic))
              ? err_set(err, EMB_CANTOPEN,
-                       "%s exists and is not a file of emb; it is not replaced",
+                       "%s exists and is not an emb file; it is not replaced",
                        path)
              : EMB_OK;
 }

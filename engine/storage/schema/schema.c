@@ -328,10 +328,10 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
   }
   schema_lay_out(&want);
   if (want.state_floats != schema->state_floats) {
-    return err_set(err, EMB_MISMATCH,
-                   "%s: parameters that change what the optimizer keeps cannot "
-                   "be changed",
-                   dir);
+    return err_set(
+        err, EMB_MISMATCH,
+        "%s: parameters that change the optimizer's state cannot be changed",
+        dir);
   }
   *schema = want;
   return EMB_OK;

@@ -51,8 +51,8 @@ int bag_check_how(emb_session *s, const emb_update *how) {
   return !how || !how->read
              ? EMB_OK
              : session_error(s, EMB_RANGE,
-                             "gradients of bags have no vectors that were "
-                             "read (emb_update.read)");
+                             "gradients of bags cannot be combined with "
+                             "vectors that were read (emb_update.read)");
 }
 
 static int sums_check(emb_session *s, size_t n, const emb_bags *bags,

@@ -262,7 +262,7 @@ static const char *in_the_way(emb_session *s, uint64_t now,
   }
   if (seen->rows_since && now - seen->rows_since >= WAIT_MS * 1000 &&
       s->blocks.ask(s->blocks.arg, EMB_BLOCKS_WRITE)) {
-    return ", and who has read it cannot write beside this transaction";
+    return ", and its reader cannot write while this transaction is open";
   }
   return NULL;
 }

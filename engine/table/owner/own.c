@@ -520,8 +520,7 @@ static int pay_owed(emb_store *store, emb_err *err) {
                ? own_settle_state(store, &first)
                : EMB_OK;
   if (rc == EMB_FULL) {
-    return err_set(err, rc,
-                   "%s; make room on the disk: until then %s is only read",
+    return err_set(err, rc, "%s; free disk space: until then %s is read-only",
                    first.text, store->core.dir);
   }
   if (rc) {

@@ -540,7 +540,7 @@ static int any_next(emb_scan *scan, size_t max, const emb_rows *to, size_t *n) {
 
 static int scan_replaced(emb_session *s) {
   return session_error(s, EMB_BUSY,
-                       "the owner of %s replaced what was being read",
+                       "the owner of %s replaced the data being read",
                        s->core->dir);
 }
 

@@ -443,8 +443,8 @@ int check_numbers(emb_session *s) {
   return log_span(&core->log) < LOG_SPAN_ROWS
              ? EMB_OK
              : session_error(s, EMB_FULL,
-                             "the log of %s spans %llu extents, as many as it "
-                             "may, because the oldest is kept: drop the oldest "
+                             "the log of %s spans %llu extents, the maximum, "
+                             "because the oldest is kept; drop the oldest "
                              "snapshot, and wait for compaction ('optimize')",
                              core->dir, (unsigned long long)LOG_SPAN_ROWS);
 }

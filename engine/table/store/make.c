@@ -247,7 +247,7 @@ int make_layout(emb_store *store, int *create, emb_err *err) {
   }
   if (m.page_bytes != core->layout.page_bytes ||
       m.extent_bytes != core->layout.extent_bytes) {
-    return err_set(err, EMB_NOTADB, "%s: pages of %u bytes are not known",
+    return err_set(err, EMB_NOTADB, "%s: pages of %u bytes are not supported",
                    core->dir, m.page_bytes);
   }
   memcpy(core->uuid, m.uuid, sizeof core->uuid);

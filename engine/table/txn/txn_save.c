@@ -168,7 +168,7 @@ int txn__need(emb_session *s) {
   if (!rc && s->txn->broken) {
     rc = session_error(s, EMB_IOERR,
                        "a savepoint of the transaction in %s could not be "
-                       "undone: roll all of it back",
+                       "undone; roll back the whole transaction",
                        s->core->dir);
   }
   return rc;

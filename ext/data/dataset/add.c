@@ -71,7 +71,8 @@ static int samples_keys_check(struct ext_samples *table, int64_t first,
                           range, 2, &taken, err);
   if (rc == SQLITE_OK && taken.found)
     rc = ext_error(
-        err, SQLITE_CONSTRAINT, "keys %lld to %lld are not free: there is %lld",
+        err, SQLITE_CONSTRAINT,
+        "keys %lld to %lld are not free: key %lld is in use",
         (long long)range[0], (long long)range[1],
         (long long)(taken.number > range[0] ? taken.number : range[0]));
   return rc;
@@ -83,7 +84,7 @@ static int samples_keys_room(int64_t first, uint64_t n, char **err) {
   return n == 0 || n - 1 <= room
              ? SQLITE_OK
              : ext_error(err, SQLITE_FULL,
-                         "there are no %llu keys from %lld on",
+                         "there are fewer than %llu keys from %lld on",
                          (unsigned long long)n, (long long)first);
 }
 
@@ -266,7 +267,7 @@ static int samples_adding_time(struct samples_adding *adding,
   if (given && sqlite3_value_type(given) != SQLITE_NULL) {
     if (is_field)
       return ext_error(err, SQLITE_ERROR,
-                       "the samples of %s have timestamps of their own",
+                       "the samples of %s have their own timestamps",
                        adding->path);
     rc = ext_samples_time(given, &time, err);
   }
@@ -290,7 +291,8 @@ static int samples_adding_begin(struct samples_adding *adding,
     rc = ext_samples_options_pairs(&adding->options, file->options, err);
   if (rc == SQLITE_OK &&
       adding->options.is_cached != adding->table->options.is_cached)
-    rc = ext_error(err, SQLITE_ERROR, "io= is of a table, not of a file");
+    rc = ext_error(err, SQLITE_ERROR,
+                   "io= is an option of a table, not of a file");
   if (rc == SQLITE_OK)
     rc = ext_samples_options_finish(&adding->options, err);
   if (rc == SQLITE_OK)

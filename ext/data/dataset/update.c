@@ -239,7 +239,8 @@ static int samples_update_special(struct ext_samples *table,
   if (!samples_is_null(argv[2 + EXT_SAMPLES_PAYLOAD]) ||
       !samples_is_null(argv[2 + EXT_SAMPLES_LABEL]))
     return ext_error(err, SQLITE_ERROR,
-                     "payload and label of a file's samples are in the file");
+                     "payload and label of a file's samples cannot be written; "
+                     "they are in the file");
   return samples_is_null(command)
              ? ext_samples_add(table, &file, err)
              : ext_samples_command(table, command, &file, err);

@@ -325,8 +325,8 @@ static int event_position(struct join_call *call, sqlite3_stmt *row,
   }
   if (position <= call->position)
     return ext_error(call->err, SQLITE_ERROR,
-                     "source %s: position %lld comes after %lld; the query "
-                     "must be ordered by it",
+                     "source %s: position %lld comes after %lld; order the "
+                     "query by position",
                      call->source, (long long)position,
                      (long long)call->position);
   call->position = position;

@@ -106,7 +106,7 @@ static int states_chunk(struct join_call *call, int64_t n,
   int rc = SQLITE_OK;
   if (n < 1 || n >= *join_number(call, JOIN_NEXT_REQUEST))
     return ext_error(call->err, SQLITE_CORRUPT_VTAB,
-                     "%s_requests has a request %lld, which was not counted",
+                     "%s_requests has a request %lld that was not counted",
                      call->joiner->name, (long long)n);
   if (joiner->chunks_loaded * sizeof(struct join_chunk) >
       joiner->memory / STATES_PART)

@@ -112,8 +112,8 @@ static int diff_fits(sqlite3_context *context, const char *name,
   return n <= (uint64_t)most
              ? SQLITE_OK
              : ext_error(err, SQLITE_TOOBIG,
-                         "%s: the %s has %llu bytes, and a BLOB at most %d "
-                         "here: take it in parts",
+                         "%s: the %s has %llu bytes, and a BLOB has at most %d "
+                         "here; process it in parts",
                          name, what, (unsigned long long)n, most);
 }
 

@@ -161,7 +161,7 @@ static int ask_by_criterion(struct ext_pipeline *pipeline,
   } else if (rc == SQLITE_OK) {
     rc = sqlite3_reset(row);
     rc = rc ? ext_sql_error(err, pipeline->db, rc)
-            : ext_error(err, SQLITE_ERROR, "criterion %s gave no row",
+            : ext_error(err, SQLITE_ERROR, "criterion %s returned no row",
                         criterion.name);
   }
   answer->verdict = triggered ? EXT_YES : EXT_NO;
@@ -183,11 +183,10 @@ static int ask_read_row(struct ext_asker *asker, sqlite3_stmt *row,
   if (!answer_integer(row, "position", &answer->position) ||
       answer->position <= question->evaluated ||
       answer->position > question->last)
-    return ext_error(err, SQLITE_ERROR,
-                     "it gave position %lld, expected one of %lld to %lld",
-                     (long long)answer->position,
-                     (long long)question->evaluated + 1,
-                     (long long)question->last);
+    return ext_error(
+        err, SQLITE_ERROR, "it returned position %lld, expected %lld to %lld",
+        (long long)answer->position, (long long)question->evaluated + 1,
+        (long long)question->last);
   answer->through = answer->position;
   answer_integer(row, "through", &answer->through);
   measure->has_value = answer_real(row, "value", &measure->value);
@@ -384,7 +383,7 @@ int ext_ask(struct ext_asker *asker, const char *json,
   int rc = ext_policy_read(asker->pipeline, "trigger", json, &policy, err);
   if (rc == SQLITE_OK && question->within > ASK_DEPTH)
     rc = ext_error(err, SQLITE_ERROR,
-                   "pipeline %s: ensembles in more than %d others",
+                   "pipeline %s: ensembles nested in more than %d others",
                    asker->pipeline->name, ASK_DEPTH);
   asker->pipeline->scope.options = policy.options;
   if (rc == SQLITE_OK)

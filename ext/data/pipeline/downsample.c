@@ -177,7 +177,7 @@ static int down_check(struct ext_pipeline *pipeline,
   if (rc == SQLITE_OK)
     ext_scope_real(&pipeline->scope, "total", sqlite3_column_double(row, 0));
   if (rc == SQLITE_OK && sqlite3_column_type(row, 1) != SQLITE_NULL)
-    rc = ext_error(err, SQLITE_ERROR, "sample %s has no score that can be used",
+    rc = ext_error(err, SQLITE_ERROR, "sample %s has no usable score",
                    sqlite3_column_text(row, 1));
   sqlite3_finalize(row);
   return rc;
@@ -345,7 +345,7 @@ static int down_arguments(struct ext_pipeline *pipeline, int argc,
   if (rc == SQLITE_OK && argc > 2)
     rc = ext_key_from_value(argv[2], "epoch", epoch, err);
   if (rc == SQLITE_OK && *epoch < 0)
-    rc = ext_error(err, SQLITE_ERROR, "epoch must be from 0 on, got %lld",
+    rc = ext_error(err, SQLITE_ERROR, "epoch must be at least 0, got %lld",
                    (long long)*epoch);
   ext_scope_integer(&pipeline->scope, "trigger", *trigger);
   ext_scope_integer(&pipeline->scope, "epoch", *epoch);

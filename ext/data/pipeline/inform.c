@@ -46,13 +46,13 @@ static int inform_error(const struct ext_pipeline *pipeline, int rc,
   switch (rc == SQLITE_CONSTRAINT ? sqlite3_extended_errcode(pipeline->db)
                                   : SQLITE_OK) {
   case SQLITE_CONSTRAINT_UNIQUE:
-    why = "a key comes more than once";
+    why = "a key occurs more than once";
     break;
   case SQLITE_CONSTRAINT_NOTNULL:
     why = "a key or a timestamp is NULL";
     break;
   case SQLITE_CONSTRAINT_CHECK:
-    why = "a timestamp is no number";
+    why = "a timestamp is not a number";
     break;
   }
   if (why) {

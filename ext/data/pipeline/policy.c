@@ -98,7 +98,7 @@ static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
   if (rc == SQLITE_OK && text)
     sqlite3_str_appendall(to, text);
   else if (rc == SQLITE_OK)
-    rc = ext_error(err, SQLITE_ERROR, "nothing is given for {%s}", name);
+    rc = ext_error(err, SQLITE_ERROR, "{%s} has no value", name);
   *at += size + 2;
   sqlite3_free(text);
   sqlite3_free(name);
@@ -158,8 +158,9 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
                             "THEN json_extract(:json, '$.policy') END",
                             &policy->name, err);
   if (rc == SQLITE_OK && policy->name == NULL)
-    rc = ext_error(err, SQLITE_ERROR,
-                   "expected a JSON object with \"policy\", the name of one");
+    rc = ext_error(
+        err, SQLITE_ERROR,
+        "expected a JSON object with \"policy\", the name of a policy");
   if (rc != SQLITE_OK)
     return rc;
   ext_scope_text(scope, "policy", policy->name);

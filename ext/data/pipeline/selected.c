@@ -50,7 +50,7 @@ static int selected_argument(struct ext_scope *scope, sqlite3_value *value,
   }
   rc = ext_key_from_value(value, name, &number, err);
   if (rc == SQLITE_OK && number < 0)
-    rc = ext_error(err, SQLITE_ERROR, "%s must be from 0 on, got %lld", name,
+    rc = ext_error(err, SQLITE_ERROR, "%s must be at least 0, got %lld", name,
                    (long long)number);
   ext_scope_integer(scope, name, number);
   return rc;

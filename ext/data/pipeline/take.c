@@ -39,8 +39,7 @@ static int take_weight(sqlite3_stmt *rows, const struct take *take,
   if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && *weight >= 0 &&
       *weight <= 1e300)
     return SQLITE_OK;
-  return ext_error(err, SQLITE_ERROR,
-                   "sample %s has no weight or score that can be used",
+  return ext_error(err, SQLITE_ERROR, "sample %s has no usable weight or score",
                    sqlite3_column_text(rows, take->key_at));
 }
 

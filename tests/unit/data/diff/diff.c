@@ -285,8 +285,8 @@ TEST(another_base_is_refused) {
   emb_bytes said = {difference, n}, shorter = {base, 99}, of = {base, 100};
   CHECK_EQ_INT(emb_patch(&shorter, &said, back, NULL, NULL, &err),
                EMB_MISMATCH);
-  CHECK(strcmp(err.text, "the base has 99 bytes, and the difference is from "
-                         "one of 100") == 0);
+  CHECK(strcmp(err.text, "the base has 99 bytes, and the difference was made "
+                         "from one of 100") == 0);
   base[50] ^= 1;
   CHECK_EQ_INT(emb_patch(&of, &said, back, NULL, NULL, &err), EMB_MISMATCH);
   free(difference);

@@ -135,7 +135,7 @@ TEST(a_write_waits_for_who_waits_for_a_lease) {
     for (size_t i = 0; i < 3; i++) {
       struct reader r = beside(journals[j], holders[0], UPDATE_ONE, writers[i]);
       CHECK_EQ_INT(r.rc, SQLITE_BUSY);
-      test_check(strstr(r.text, "cannot write beside this") != NULL, __FILE__,
+      test_check(strstr(r.text, "cannot write while this") != NULL, __FILE__,
                  __LINE__, "%s: %s", writers[i], r.text);
       /* emb_put needs no lock of SQLite's. */
       r = beside(journals[j], get, "SELECT emb_put('items', '[1]', '[5]')",

@@ -549,7 +549,7 @@ TEST(refused) {
   put(&a, 5, 1, 2);
   put(&other, 5, 1, 2);
   export(&other, "copy", help_path("foreign"), &about);
-  refuses(&b, help_path("foreign"), EMB_MISMATCH, "of the store");
+  refuses(&b, help_path("foreign"), EMB_MISMATCH, "from the store");
   export(&a, "copy2", help_path("consumer"), &about);
   refuses(&b, help_path("consumer"), EMB_MISMATCH, "for the consumer copy2");
   /* join takes it, and the chain goes on from there. */

@@ -396,7 +396,7 @@ TEST(what_does_not_fit_changes_nothing) {
   CHECK(f != NULL && fwrite("some other text", 1, 15, f) == 15);
   if (f != NULL)
     (void)fclose(f);
-  refused(EMB_NOTADB, other, "not a file of emb", &want);
+  refused(EMB_NOTADB, other, "not an emb file", &want);
   GIVES(source.s, EMB_CANTOPEN,
         emb_snapshot_export(source.s, "a", other, NULL, NULL, NULL));
   GIVES(source.s, EMB_RANGE,

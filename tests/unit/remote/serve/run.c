@@ -273,7 +273,7 @@ TEST(what_is_not_allowed) {
   is_refused(EMB_CANTOPEN, "is owned by another user's process");
   run.is_foreign = 0;
   request()->views[0]++;
-  is_refused(EMB_CANTOPEN, "has another view of the file system");
+  is_refused(EMB_CANTOPEN, "view of the file system differs");
   request()->views[0]--;
   CHECK(ask() == EMB_OK && (int)result == EMB_CANTOPEN); /* no such file */
   end();
@@ -291,9 +291,9 @@ TEST(a_backup_that_is_not_frozen) {
   CHECK(is_done());
   uint64_t number = result >> 32;
   make_put();
-  is_no_request("a backup is begun and not frozen");
+  is_no_request("a backup has begun and is not frozen");
   make_get();
-  is_no_request("a backup is begun and not frozen");
+  is_no_request("a backup has begun and is not frozen");
   make(CALL_backup_freeze, &freeze);
   request()->object = number;
   CHECK(is_done());
