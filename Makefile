@@ -15,20 +15,20 @@ RUNS    ?= 100000
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 EXTDIR  ?= $(LIBDIR)/sqlite3-emb
-# What is installed has no debug information; STRIP= leaves it in.
+# Installed files have no debug information; STRIP= leaves it in.
 STRIP   ?= strip
 
 VERSION := $(shell sed -n 's/.*EMB_VERSION "\(.*\)"/\1/p' engine/emb.h)
 
-# The commit, where git knows it; elsewhere the source may [engine/base/commit.c].
-# The checkout may be another user's: sudo make install.
+# The commit, if git knows it; otherwise the source may (engine/base/commit.c).
+# The checkout may belong to another user: sudo make install.
 COMMIT := $(if $(wildcard .git),$(shell \
             git -c safe.directory='*' rev-parse HEAD 2>/dev/null))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wvla -Wundef -Werror
 CFLAGS   ?= -O2 -g
-# No fused operations: what an optimizer computes is the same on every machine.
+# No fused operations: an optimizer computes the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
              -fvisibility=hidden -iquote . -iquote engine $(WARNINGS) $(CHECKED) \
              $(SANITIZE) $(if $(OMIT_DATA),-DEMB_OMIT_DATA)
@@ -43,11 +43,11 @@ SANITIZE_tsan := -fsanitize=thread
 SANITIZE_fuzz := -fsanitize=fuzzer-no-link,address,undefined \
                  -fno-sanitize-coverage=trace-cmp \
                  -fno-sanitize-recover=all -fno-omit-frame-pointer
-# With seeded defects that a variable of the environment turns on.
+# With seeded defects, which an environment variable turns on.
 SANITIZE_defect := -DEMB_DEFECTS
 SANITIZE := $(SANITIZE_$(VARIANT))
 
-# How far a variant checks itself, of engine/base/debug.h: CHECKS=n is a level.
+# How much a variant checks itself (engine/base/debug.h): CHECKS=n is a level.
 CHECKS_release := 0
 CHECKS_tsan    := 1
 CHECKS  ?= $(or $(CHECKS_$(VARIANT)),2)
@@ -68,8 +68,8 @@ LIB_C    := $(wildcard tests/lib/*.c)
 # A test program is found by its name, in whatever folder its source is.
 UNIT_C   := $(shell find tests/unit tests/fault tests/concurrent tests/long \
               -name '*.c' | LC_ALL=C sort)
-# OMIT_DATA=1 leaves out what chooses training data (engine/data/, ext/data/),
-# and the tests and examples that use it.  With an OUT of its own, both stay.
+# OMIT_DATA=1 leaves out choosing training data (engine/data/, ext/data/), and the
+# tests and examples that use it.  With a separate OUT, both builds are kept.
 SQL_TESTS := $(wildcard tests/sql/*.test tests/sql/data/*.test)
 FUZZ_C    := $(filter-out tests/fuzz/lib_%.c tests/fuzz/replay.c, \
                $(wildcard tests/fuzz/*.c))
@@ -86,25 +86,25 @@ endif
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
-# Threads of their own, or the engine's; in other processes, too.
+# Tests with threads of their own or of the engine; in other processes, too.
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open|process_start|history_|\.threads' \
                   $(UNIT_C)))
-# These work step by step in one thread; and forked children of a process with
-# threads, that start threads, are more than ThreadSanitizer supports: what is to
-# be seen there is started by tests/lib/process_help.h.
+# These work step by step in one thread, or fork.  ThreadSanitizer does not support
+# forked children that start threads if their parent has threads; processes that it
+# should check are started by tests/lib/process_help.h.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/served.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
-# How many of the runs with another owner of the tables (tests/owners.txt) are
-# made, one in so many, 0: none; SEED says which.  All: make test-owned.
+# Runs one in SHARE of the tests with another owner of the tables
+# (tests/owners.txt), 0: none; SEED chooses them.  All: make test-owned.
 OWNED     ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
-# Nor has what is added to a copy of the source.
+# Neither has a test that adds to a copy of the source.
 EXTENDED  := $(if $(filter release,$(VARIANT)),tests/extended/run.sh)
 
 ENGINE_O := $(ENGINE_C:%.c=$(O)/%.o)
@@ -113,7 +113,7 @@ CORE_O   := $(EXT_C:%.c=$(O)/core/%.o)
 LIB_O    := $(LIB_C:%.c=$(O)/%.o)
 unit_of   = $(patsubst %.c,$(O)/unit/%,$(notdir $1))
 UNIT     := $(call unit_of,$(UNIT_C))
-# What is run by `make soak` only.
+# Tests that only `make soak` runs.
 SOAK_ONLY := %/long_processes
 CONCURRENT := $(call unit_of,$(CONCURRENT_C))
 
@@ -134,22 +134,22 @@ endif
 BENCH_C    := $(wildcard bench/*.c)
 BENCH_O    := $(BENCH_C:%.c=$(O)/%.o)
 BENCH_LIBS := -lrocksdb -llmdb -lsqlite3
-# FAISS has no C interface in Debian; without it that comparison is left out.
+# FAISS has no C interface in Debian; the comparison is left out if it is missing.
 ifneq ($(wildcard /usr/include/faiss/IndexHNSW.h),)
 BENCH_O    += $(O)/bench/finder_faiss.o
 BENCH_LIBS += -lfaiss -lopenblas -lgomp -lstdc++
 endif
-# Whether emb.h has an index of nearest neighbours.
+# Does emb.h have an index of nearest neighbours?
 BENCH_INDEX := -DBENCH_INDEX=$(if $(shell \
                  grep -E 'char \*([a-z, *]*)index' engine/emb.h),1,0)
 
-# A program with internal symbols in reach: everything, as for static linking.
+# A program that can use internal symbols: links everything statically.
 INTERNAL := $(O)/internal.a
 
-# The commands themselves are shown with V=1.
+# V=1 shows the commands themselves.
 Q := $(if $(V),,@)
 
-# What takes longest is begun first, so that nothing runs alone at the end.
+# The longest tests start first, so that none runs alone at the end.
 SLOW := backup_sql fail_memory_sql power_sql fail_io rot rot_pages fail_memory \
         warm store_threads user_files.test readme.test torch.test
 slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
@@ -162,7 +162,7 @@ MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-# What speaks the next protocol, for tests of two versions that meet.
+# A build with the next protocol version, for tests of two versions that meet.
 NEXT   := $(P)/next/emb.so
 NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/remote/serve/*.c))
 
@@ -170,7 +170,7 @@ NEXT_O := $(patsubst %.c,$(O)/next/%.o,$(wildcard engine/remote/serve/*.c))
 all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
-all-tests: ## build these, the test programs and the examples in C
+all-tests: ## build these, the test programs and the C examples
 all-tests: all $(P)/testfixture $(NEXT) $(UNIT) $(REPLAY) $(EXAMPLES)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
@@ -196,10 +196,10 @@ $(P)/libemb.a: $(ENGINE_O)
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $(O)/libemb.o
 
-# Engine and extension as one file, for users who want to take them along.
+# Engine and extension as one file, for users who want to include the source.
 ONE := $(OUT)/amalgamation
-# In one file a local may have the name of another file's static, and what only a
-# header's readers use is unused.
+# In one file a local may have the name of another file's static, and a function
+# that only the users of a header call is unused.
 ONE_CFLAGS = $(ALL_CFLAGS) -Wno-shadow -Wno-unneeded-internal-declaration
 
 amalgamation: ## engine and extension as one file: build/amalgamation/emb.c, and the headers
@@ -222,7 +222,7 @@ $(ONE)/linked: $(ONE)/emb.c tests/linked.c
 	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
 	  tests/linked.c $< $(LDLIBS) -lsqlite3
 
-# Test programs are not linked anew at each commit: they have none.
+# Test programs are not linked again at each commit: they do not contain it.
 $(INTERNAL): $(filter-out %/base/commit.o,$(ENGINE_O)) $(CORE_O) $(LIB_O) \
   $(O)/core/engine/base/commit.o
 	@echo "  AR     $@"
@@ -253,7 +253,7 @@ $(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS) \
 	  -lsqlite3 -ldl
 
-# Sums may be taken in any order, so that several are taken at once.
+# Sums may be computed in any order, so that several are computed at the same time.
 $(O)/sql/lib/neural/%.o: ALL_CFLAGS += -O3 -ffast-math
 
 $(P)/bench/bench: $(BENCH_O) $(P)/libemb.a
@@ -269,7 +269,7 @@ $(O)/bench/finder_faiss.o: bench/finder_faiss.cc $(O)/settings
 	$(Q)$(CXX) -std=c++17 -D_GNU_SOURCE $(CFLAGS) -fPIC -fopenmp -Wall -Wextra \
 	  -Werror -MMD -MP -c -o $@ $<
 
-# As make demo compiles it.
+# Compiled as for make demo.
 $(P)/bench/train: $(wildcard sql/examples/wordnet/*.[ch] sql/lib/*.[ch])
 	@echo "  CC     $@"
 	@mkdir -p $(@D)
@@ -288,7 +288,7 @@ $(O)/core/%.o: %.c $(O)/settings
 	$(Q)$(CC) $(ALL_CFLAGS) -DSQLITE_CORE -MMD -MP -c -o $@ $<
 
 $(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
-# What tests have of tests/lib/ is included by its name alone: they can move.
+# Tests include headers of tests/lib/ by name alone, so that they can move.
 $(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote tests/lib
 
 $(O)/%.o: %.c $(O)/settings
@@ -296,14 +296,14 @@ $(O)/%.o: %.c $(O)/settings
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Holds what the objects were made with; touched only when that changes.
+# Holds the flags the objects were made with; touched only when they change.
 SETTINGS := $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(TCL_CFLAGS)
 $(O)/settings: always
 	@[ -e $(OUT) ] || { mkdir -p $(OUT) && touch $(OUT)/.made-by-emb; }
 	@mkdir -p $(@D)
 	@echo '$(SETTINGS)' | cmp -s - $@ || echo '$(SETTINGS)' > $@
 
-# The same for the commit, which one object has.
+# The same for the commit, which one object contains.
 $(O)/commit: always
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
@@ -330,7 +330,7 @@ check-unit: $(UNIT) ## run the unit tests in C
 check-sql: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
-test-owned: $(P)/emb.so $(P)/testfixture ## run it with another process, and another copy, as owner of the tables
+test-owned: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with another process, and another copy, as owner of the tables
 	@$(RUN) -owned 1 $(SQL_TESTS)
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
@@ -353,7 +353,7 @@ check-newer: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite with a re
 
 ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
              readonly
-check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile that file and test it, loaded and linked in
+check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile the amalgamation and test it, loaded and linked in
 	@EMB_FIXTURE=$(P)/testfixture EMB_SO=$(ONE)/emb.so tclsh tests/run.tcl \
 	  $(ONE)/linked $(ONE_TESTS:%=tests/sql/%.test)
 
@@ -363,7 +363,7 @@ check-new-feature: ## add a feature to a copy of the source: its folder and one 
 check-new-call: ## add calls to a copy of the source: emb.h, their rows, their code
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh call
 
-check-omit-data: ## build and test without what chooses training data (make OMIT_DATA=1)
+check-omit-data: ## build and test without choosing training data (make OMIT_DATA=1)
 	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 all-tests
 	@EMB_FIXTURE=$(OUT)/omit-data/testfixture EMB_SO=$(OUT)/omit-data/emb.so \
 	  tclsh tests/run.tcl $(ONE_TESTS:%=tests/sql/%.test) tests/sql/readme.test
@@ -380,7 +380,7 @@ check-concurrent: $(CONCURRENT) ## run the unit tests that use threads
 tsan: ## run the unit tests that use threads under ThreadSanitizer
 	$(MAKE) VARIANT=tsan check-concurrent
 
-check-defects: ## seed defects (SEEDS="NAME ...") and demand that a suite notices
+check-defects: ## seed defects (SEEDS="NAME ...") and check that a suite notices
 	$(MAKE) VARIANT=defect all-tests
 	OUT=$(OUT)/defect tests/defects.sh $(SEEDS)
 
@@ -393,7 +393,7 @@ soak: ## run the long forms with new seeds for HOURS hours (default 1)
 lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 	@OBJECTS=$(O) EMB_SO=$(P)/emb.so tests/lint.sh
 
-format: ## format all C as lint wants it
+format: ## format all C files
 	tests/lint.sh -format
 
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
@@ -408,7 +408,7 @@ bench-quick: ## the same with small sizes (three minutes)
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/run.sh --quick
 
-bench-guard: ## what got slower since another commit, BASE=COMMIT (four minutes)
+bench-guard: ## find what got slower since another commit, BASE=COMMIT (four minutes)
 	tests/install-deps.sh build bench
 	$(MAKE) $(P)/emb.so $(P)/bench/bench
 	OUT=$(OUT) bench/guard.sh $(BASE)
@@ -417,8 +417,8 @@ bench-guard: ## what got slower since another commit, BASE=COMMIT (four minutes)
 TO_EXT     = $(DESTDIR)$(EXTDIR)
 TO_LIB     = $(DESTDIR)$(LIBDIR)
 TO_INCLUDE = $(DESTDIR)$(PREFIX)/include
-# Which directories `make install` has made, for `make uninstall`.  A tree below
-# DESTDIR goes elsewhere, or away, as a whole: there is no list for it.
+# The directories that `make install` created, for `make uninstall`.  A tree below
+# DESTDIR is moved or removed as a whole, so it has no list.
 MADE = $(if $(DESTDIR),/dev/null,$(TO_EXT)/directories)
 
 install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), below DESTDIR
@@ -437,7 +437,7 @@ install: $(P)/emb.so $(P)/libemb.a ## install to PREFIX (default /usr/local), be
 	  -e 's|@EXTDIR@|$(EXTDIR)|' -e 's|@VERSION@|$(VERSION)|' emb.pc.in \
 	  > "$(TO_LIB)/pkgconfig/emb.pc"
 
-uninstall: ## remove what was installed there
+uninstall: ## remove the installed files
 	rm -f "$(TO_EXT)/emb.so" "$(TO_LIB)/libemb.a" \
 	  $(patsubst %,"$(TO_INCLUDE)/%",$(notdir $(HEADERS))) \
 	  "$(TO_LIB)/pkgconfig/emb.pc"
@@ -445,15 +445,15 @@ uninstall: ## remove what was installed there
 	  for dir in $$made; do rmdir "$$dir" 2>/dev/null || :; done; }
 	$(if $(DESTDIR),@rmdir "$(TO_EXT)" 2>/dev/null || :)
 
-# OUT can name any directory: one that was there before is the user's.
-clean: ## remove all that was built
+# OUT can name any directory; one that existed before belongs to the user.
+clean: ## remove all build outputs
 	@[ $(abspath $(OUT)) = $(CURDIR)/build ] || [ ! -e $(OUT) ] || \
 	  [ -e $(OUT)/.made-by-emb ] || \
 	  { echo "$(OUT) was there before it was built in: remove it yourself"; \
 	    exit 1; }
 	rm -rf $(OUT)
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^## /{printf "%s:\n", substr($$0, 4)} \
 	  /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 	@echo Examples:

@@ -366,7 +366,7 @@ TEST(lost_for_a_reason) {
   is_told(2, 1, 98765432,
           "98765432 bytes would be kept for it, and keep_bytes is 12345678");
   is_told(2, 2, UINT64_C(3) << 41,
-          "6597069766656 bytes of log were written since, of ");
+          "6597069766656 bytes of log were written since, and ");
 }
 
 /* The figures are those of the moment at which it was given up. */
@@ -385,7 +385,9 @@ TEST(lost_for_what_is_kept) {
   GIVES(at.s, EMB_GAP, emb_delta_open(at.s, "a", &delta));
   const char *why = strstr(emb_errmsg(at.s), "too far behind: ");
   CHECK(why != NULL &&
-        sscanf(why, "too far behind: %llu bytes would be kept for it, of %llu",
+        sscanf(why,
+               "too far behind: %llu bytes would be kept for it, and "
+               "keep_bytes is %llu",
                &kept, &keep) == 2);
   CHECK_EQ_INT(keep, KEEP);
   CHECK(kept > KEEP && kept < 100 * KEEP);

@@ -184,7 +184,7 @@ TEST(span_of_the_log) {
   for (; key < 100000 && !rc; key++)
     rc = put(&t, key, 1);
   CHECK_EQ_INT(rc, EMB_FULL);
-  says(&t, "spans 33554432 extents, as many as it may");
+  says(&t, "spans 33554432 extents, the maximum");
   says(&t, "drop the oldest snapshot");
   holds(&t, 1, 2);
   holds(&t, key - 2, 1);

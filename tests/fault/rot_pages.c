@@ -471,7 +471,7 @@ TEST(unknown_format_is_refused) {
   for (int create = 0; create < 2; create++) {
     config.flags = create ? EMB_OPEN_STEP | EMB_OPEN_CREATE : EMB_OPEN_STEP;
     CHECK_EQ_INT(emb_open(dir, &config, &store, &err), EMB_NOTADB);
-    CHECK(strstr(err.text, ": its files are of format 4711, and this emb") !=
+    CHECK(strstr(err.text, ": its files have format 4711, and this emb") !=
           NULL);
   }
   if (CHECK(files_read(&after, dir)))

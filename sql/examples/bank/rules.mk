@@ -19,12 +19,12 @@ $(BANK): $(BANK_O)
 
 $(O)/sql/examples/bank/%.o: ALL_CFLAGS += -O3
 
-bank: ## install what it needs, build, run the examples of a knowledge bank (5 minutes)
+bank: ## install dependencies, build, run the examples of a knowledge bank (5 minutes)
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(BANK)
 	OUT=$(OUT) sql/examples/bank/run.sh
 
-bank-page: ## the same, and take what was measured over into sql/examples/bank/README.md
+bank-page: ## the same, and write the results into sql/examples/bank/README.md
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(BANK)
 	OUT=$(OUT) sql/examples/bank/run.sh page

@@ -12,12 +12,12 @@ $(GNN): $(P)/gnn/%: $(O)/sql/examples/gnn/%.o $(GNN_O)
 
 $(O)/sql/examples/gnn/%.o: ALL_CFLAGS += -O3
 
-gnn: ## install what it needs, build, train a graph network with and without look-ahead
+gnn: ## install dependencies, build, train a graph network with and without look-ahead
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(GNN)
 	OUT=$(OUT) sql/examples/gnn/run.sh
 
-gnn-page: ## the same, and take what was measured over into sql/examples/gnn/README.md
+gnn-page: ## the same, and write the results into sql/examples/gnn/README.md
 	tests/install-deps.sh build bank
 	$(MAKE) $(P)/emb.so $(GNN)
 	OUT=$(OUT) sql/examples/gnn/run.sh page

@@ -16,12 +16,12 @@ $(MODYN): $(MODYN_O)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lopenblas -lm -lpthread
 
-modyn: ## install what it needs, build, replay the change logs of Debian (5 minutes)
+modyn: ## install dependencies, build, replay the change logs of Debian (5 minutes)
 	tests/install-deps.sh build modyn
 	$(MAKE) $(P)/emb.so $(MODYN)
 	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh
 
-modyn-page: ## the same, and take what was measured over into sql/examples/modyn/README.md
+modyn-page: ## the same, and write the results into sql/examples/modyn/README.md
 	tests/install-deps.sh build modyn
 	$(MAKE) $(P)/emb.so $(MODYN)
 	OUT=$(OUT) sql/examples/modyn/changelogs/run.sh page

@@ -13,7 +13,7 @@ $(ONLINE): $(P)/online/%: $(O)/sql/examples/online/%.o $(ONLINE_O)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lsqlite3 -lm -lpthread
 
-online: ## install what it needs, build, measure online training (minutes)
+online: ## install dependencies, build, measure online training (minutes)
 	tests/install-deps.sh build
 	$(MAKE) $(P)/emb.so $(ONLINE)
 	OUT=$(OUT) sql/examples/online/run.sh full
@@ -23,7 +23,7 @@ online-quick: ## the same with small sizes (20 seconds)
 	$(MAKE) $(P)/emb.so $(ONLINE)
 	OUT=$(OUT) sql/examples/online/run.sh quick
 
-online-serve: ## install what it needs, build, train in one process, serve in another
+online-serve: ## install dependencies, build, train in one process, serve in another
 	tests/install-deps.sh build online
 	$(MAKE) $(P)/emb.so $(ONLINE)
 	OUT=$(OUT) sql/examples/online/serve.sh

@@ -1,6 +1,6 @@
 # rules.mk -- training with PyTorch; the Makefile includes it.
 
-torch: ## install what it needs, build, train with PyTorch in two processes
+torch: ## install dependencies, build, train with PyTorch in two processes
 	tests/install-deps.sh build torch
 	$(MAKE) $(P)/emb.so
 	OUT=$(OUT) sql/examples/torch/run.sh

@@ -1,6 +1,6 @@
 # rules.mk -- the demo; the Makefile includes it.
 
-demo: ## install what it needs, build, train on WordNet through SQL
+demo: ## install dependencies, build, train on WordNet through SQL
 	tests/install-deps.sh build demo
 	$(MAKE) $(P)/emb.so
 	sql/examples/wordnet/demo.sh
