@@ -319,7 +319,7 @@ static void several_tickets(struct bounded *x) {
         emb_prefetch_synchronize(x->a, tickets[FLYING - 1] + 1, NULL));
   GIVES(x->a, EMB_RANGE, emb_write_back_synchronize(x->a, tickets[0], NULL));
   GIVES(x->b, EMB_RANGE, emb_prefetch_synchronize(x->b, tickets[0], NULL));
-  for (int i = 0; i < FLYING; i++) { /* the second one is unnamed */
+  for (int i = 0; i < FLYING; i++) { /* ticket 0: the oldest one */
     OK(x->a,
        emb_prefetch_synchronize(x->a, i == 1 ? 0 : tickets[order[i]], &ended));
     CHECK_EQ_INT(ended, tickets[order[i]]);
