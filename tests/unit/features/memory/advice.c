@@ -124,7 +124,7 @@ TEST(ghosts_are_those_that_left_last) {
   CHECK_EQ_INT(g.count, 100);
   ghosts_read(&g, UINT64_C(49) << 32, 0, 0, 100); /* already gone */
   CHECK_EQ_INT(spared(&g), 0);
-  ghosts_read(&g, UINT64_C(50) << 32, 0, 0, 100); /* the oldest: is requeued */
+  ghosts_read(&g, UINT64_C(50) << 32, 0, 0, 100); /* oldest: second chance */
   ghosts_read(&g, UINT64_C(51) << 32, 1, 0, 100); /* into the cache */
   CHECK_EQ_INT(spared(&g), 2);
   CHECK_EQ_INT(g.count, 99);
