@@ -209,7 +209,7 @@ static void forget_all(struct copy *c) {
     c->rows[i] = c->states[i] = ABSENT;
 }
 
-/* The consumer is lost, as the error said, and begins again. */
+/* The error said that the consumer is lost, so it begins again. */
 static void begin_anew(struct model *m, struct copy *c) {
   NEED(OK(m->s[1], emb_delta_begin(m->s[1], c->name, EMB_DELTA_ALL, c->keep)));
   c->lost = 0;

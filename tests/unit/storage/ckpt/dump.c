@@ -194,7 +194,7 @@ TEST(skipped_extents_are_not_written) {
   CHECK_EQ_INT(extent_phys(log_extent(&core.log, 24)), EXTENT_NOWHERE);
   CHECK_EQ_INT(extent_phys(log_extent(&core.log, 23)), 17);
   close_core(&core);
-  /* A key that points into the skipped extent is an error. */
+  /* A dump with a key that points into the skipped extent is corrupt. */
   open_core(&core, 4);
   add_extents(&core);
   gone = first_extent;

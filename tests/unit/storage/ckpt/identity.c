@@ -256,7 +256,7 @@ TEST(what_a_close_finds) {
     find(harm, CLOSE);
 }
 
-/* A damaged slot of the manifest was not written by another process. */
+/* A damaged slot of the manifest is not taken for another process's write. */
 TEST(a_damaged_slot_is_forgiven) {
   emb_store *store;
   emb_session *s;
