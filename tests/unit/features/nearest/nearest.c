@@ -446,7 +446,7 @@ TEST(beside_writers) {
 
 /* A search of many neighbours first compares two rows of each page, which limit
 ** the distance (limit.c).  Here these two are near and all others are far: the
-** rows of page p from slot 7 p on, whatever the number of the first page. */
+** rows of page p from slot 7 p on.  `page` is the number of the first page. */
 static int is_near(int64_t key, uint32_t slots, uint32_t page) {
   uint64_t at = ((uint64_t)key / slots + page) * 7 % (slots - 1);
   return (uint64_t)key % slots - at <= 1;
