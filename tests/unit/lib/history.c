@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** history.c -- tests of tests/lib/history.c, the checker of histories: it finds
-** every defect that a simulated store is given, and none in one that has none.
+** every defect that a simulated store is given, and none in a correct store.
 **
-** The simulation is one thread.  Each of its sessions is in the middle of one
-** operation most of the time: called, acted, returned are three steps, and
-** whose step is next is random.  So operations overlap as those of threads do.
+** The simulation has one thread.  Each of its sessions is in the middle of an
+** operation most of the time: call, action and return are three steps, and the
+** next session to take a step is random.  So operations overlap like those of
+** threads.
 */
 #include "test.h"
 
@@ -15,10 +16,10 @@ enum { SESSIONS = 5, KEYS = 3, STEPS = 10000, SEEDS = 24 };
 
 enum defect {
   NONE,
-  ONE_TOO_MANY,  /* now and then a Get is let in at bound + 1 */
+  ONE_TOO_MANY,  /* now and then a Get is admitted at bound + 1 */
   STALE,         /* now and then a Get sees the version before */
-  LOST_GIVE,     /* now and then a Put gives nothing back */
-  LOST_RELEASE,  /* now and then a release gives nothing back */
+  LOST_GIVE,     /* now and then a Put gives no lease back */
+  LOST_RELEASE,  /* now and then a release gives no lease back */
   NEVER_WRITTEN, /* a Get saw a version that no Put made */
   TORN,          /* the vector is not the version's */
   TWICE,         /* two Puts made the same version */
@@ -42,7 +43,7 @@ struct sim {
   enum defect defect;
   uint32_t bound;
   uint64_t random;
-  uint64_t version; /* of the whole store */
+  uint64_t version; /* of the store */
   uint64_t versions[KEYS], values[KEYS];
   uint64_t old_versions[KEYS], old_values[KEYS];
   uint32_t pending[KEYS];
@@ -54,7 +55,7 @@ static uint64_t below(struct sim *sim, uint64_t n) {
   return test_random_from(&sim->random) % n;
 }
 
-/* The defect shows now and then only. */
+/* The defect occurs only now and then. */
 static int faulty(struct sim *sim, enum defect defect) {
   return sim->defect == defect &&
          below(sim, defect == LOST_RELEASE ? 2 : 8) == 0;
@@ -86,7 +87,7 @@ static void look(struct sim *sim, struct session *s) {
     s->op.value ^= 1;
 }
 
-/* 0: it has to wait. */
+/* Returns 0 if the Get must wait. */
 static int act_get(struct sim *sim, struct session *s) {
   int64_t key = s->op.key;
   uint32_t limit = sim->bound + (uint32_t)faulty(sim, ONE_TOO_MANY);
@@ -151,7 +152,7 @@ static void step(struct sim *sim, uint32_t who) {
   }
 }
 
-/* What was called and did not act comes to nothing; what acted returns. */
+/* Operations that have acted return; those that have not are dropped. */
 static void finish(struct sim *sim) {
   for (uint32_t who = 0; who < SESSIONS; who++)
     if (sim->sessions[who].phase == ACTED)
@@ -196,7 +197,7 @@ TEST(history_without_defect) {
   }
 }
 
-/* Which check must find it. */
+/* The findings of the check that must detect the defect. */
 static uint64_t found(const struct history_report *r, enum defect defect) {
   switch (defect) {
   case ONE_TOO_MANY:
@@ -232,8 +233,8 @@ TEST(history_with_defects) {
 
 /* ---- by hand ------------------------------------------------------------- */
 
-/* Checks these operations of one key at bound 0; how often each check found
-** something. */
+/* Checks these operations of one key at bound 0, and the number of findings of
+** each check. */
 static void by_hand(const struct history_op *ops, size_t n, uint64_t time,
                     uint64_t value, uint64_t joint, uint64_t cause) {
   struct history h = {NULL, 0, 0};
@@ -273,24 +274,24 @@ static void by_hand(const struct history_op *ops, size_t n, uint64_t time,
 TEST(history_time) {
   HAND(0, 0, 0, 0, GET(3, 4, 10), PUT(5, 8, 11, 1), GET(6, 7, 11));
   HAND(1, 0, 1, 0, GET(3, 4, 10), GET(5, 6, 10), PUT(7, 8, 11, 1));
-  /* A blind Put gives nothing back. */
+  /* A blind Put gives no lease back. */
   HAND(1, 0, 1, 0, GET(3, 4, 10), PUT(5, 6, 11, 0), GET(7, 8, 11));
 }
 
 TEST(history_joint_sees_what_time_cannot) {
-  /* The second Get returns after the Put was called, and saw what was there
-  ** before it. */
+  /* The second Get returns after the Put was called, and saw the version before
+  ** it. */
   HAND(0, 0, 1, 0, GET(3, 5, 10), GET(4, 8, 10), PUT(6, 9, 11, 1));
 }
 
 TEST(history_release) {
   HAND(0, 0, 0, 0, GET(3, 4, 10), RELEASE(5, 8, 1), GET(6, 7, 10));
   HAND(1, 0, 1, 0, GET(3, 5, 10), GET(4, 6, 10), RELEASE(7, 8, 1));
-  /* Two at once, and a Put in between that makes a new place. */
+  /* Overlapping releases, with a Put in between that frees a place. */
   HAND(0, 0, 0, 0, GET(3, 4, 10), PUT(5, 10, 11, 1), GET(6, 7, 11),
        RELEASE(8, 11, 1), GET(9, 12, 11));
-  /* It was called after the read of version 11, so it cannot have come before
-  ** that version, where there were two Gets. */
+  /* The release was called after the read of version 11, so it cannot have come
+  ** before that version, when there were two Gets. */
   HAND(0, 0, 1, 0, GET(3, 6, 10), GET(4, 20, 10), PUT(5, 21, 11, 0),
        {.call = 7, .back = 8, .version = 11, .kind = HISTORY_PEEK},
        RELEASE(9, 10, 1));
@@ -310,8 +311,8 @@ TEST(history_untold) {
       .call = 8, .back = 9, .version = 11, .value = 4, .kind = HISTORY_PEEK};
   put.value = 4;
   HAND(0, 0, 0, 0, GET(3, 4, 10), put, look);
-  /* No read saw it: it may have given back before the second Get.  A read
-  ** did, and so it came after. */
+  /* If no read saw the Put, it may have given its lease back before the second
+  ** Get.  If a read saw it, the Put came after that Get. */
   HAND(0, 0, 0, 0, GET(3, 4, 10), put, GET(6, 7, 10));
   HAND(0, 0, 1, 0, GET(3, 4, 10), put, GET(6, 7, 10), look);
   HAND(0, 1, 0, 0, put, look, GET(21, 22, 10));
@@ -320,10 +321,10 @@ TEST(history_untold) {
 TEST(history_cause) {
   HAND(0, 0, 0, 0, GET(3, 4, 10), REFUSED(5, 6), PUT(7, 8, 11, 1));
   HAND(0, 0, 0, 1, GET(3, 4, 10), PUT(5, 6, 11, 1), REFUSED(7, 8));
-  /* Only while the Put was on its way back. */
+  /* The refusal came before the Put had returned. */
   HAND(0, 0, 0, 0, GET(3, 4, 10), PUT(5, 8, 11, 1), REFUSED(7, 9));
-  /* Another Get that was refused may have counted for a while, if it had more
-  ** keys than the one that it waited for. */
+  /* Another refused Get may have counted for a while, if it had more keys than
+  ** the one it waited for. */
   HAND(0, 0, 0, 1, REFUSED(3, 4));
   HAND(0, 0, 0, 1, REFUSED(3, 4),
        {.key = 1, .call = 3, .back = 4, .kind = HISTORY_REFUSED});

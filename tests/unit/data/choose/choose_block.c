@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** choose_block.c -- tests of engine/data/choose/block.h and pairs.h: every form
-** that this processor can run against sums in double of the vectors themselves,
-** for rows that are near to each other, far from 0 and the same, and all short
-** sizes; nothing beyond the columns has a part in a sum.
+** that this processor can run, against sums of the vectors in double.  Rows are
+** near to each other, far from 0 or equal, and all short sizes occur; nothing
+** beyond the columns contributes to a sum.
 */
 #include "test.h"
 
@@ -39,7 +39,7 @@ static void make_vectors(float *to, float *squares, size_t n, uint32_t dim,
       double x = random_unit();
       x = kind == 0   ? x
           : kind == 1 ? 1 + x * 1e-3                /* near to each other */
-          : kind == 2 ? (double)(test_random() % 2) /* many the same */
+          : kind == 2 ? (double)(test_random() % 2) /* many equal */
                       : x * 1e-12;
       to[i * dim + k] = (float)x;
       sum += (double)to[i * dim + k] * (double)to[i * dim + k];
@@ -84,7 +84,7 @@ static void make_example(struct example *e, int kind) {
                                    .worth = e->worth};
 }
 
-/* The products, with something beyond the columns. */
+/* The products, and zeros beyond the columns. */
 static void fill_products(struct example *e) {
   for (size_t i = 0; i < e->n; i++) {
     for (size_t c = 0; c < e->block.width; c++) {
@@ -113,7 +113,7 @@ static void check_squared(struct example *e, const struct choose_ops *ops) {
   CHECK_EQ_INT(wrong, 0);
 }
 
-/* Of squared distances that are in the tile. */
+/* Checks sums of the squared distances in the tile. */
 static void check_sums(struct example *e, const struct choose_ops *ops) {
   double nearer[BLOCK_COLUMNS] = {0}, far[BLOCK_COLUMNS] = {0};
   double across[BLOCK_ROWS] = {0}, all_of_row[BLOCK_ROWS], kernel = 0,
@@ -150,7 +150,7 @@ static void check_sums(struct example *e, const struct choose_ops *ops) {
     }
   }
   CHECK(is_near(ops->kernel(&e->block, gamma), kernel, 1e-4));
-  /* of equal vectors it is one exactly, whatever the width */
+  /* the kernel of equal vectors is exactly one, whatever the width */
   memset(e->tile, 0, sizeof e->tile);
   e->block.width = e->columns = 32;
   CHECK(ops->kernel(&e->block, 3e38) == (double)e->n * 32);
@@ -208,7 +208,7 @@ TEST(forms) {
   free(e);
 }
 
-/* All of exp: between whole numbers, at both ends. */
+/* The full range of exp: between whole numbers, and at both ends. */
 TEST(kernel_of_many_widths) {
   const struct choose_ops *ops;
   for (int form = 0; (ops = choose__form(form)) != NULL; form++) {
@@ -230,7 +230,7 @@ TEST(kernel_of_many_widths) {
   }
 }
 
-/* Distances of pairs stay what they are, but for the unit. */
+/* Centring does not change the distances of pairs, except for the unit. */
 TEST(centred) {
   enum { N = 50, DIM = 13 };
   float vectors[N * DIM], squares[N];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** choose_memory.c -- every allocation of emb_coreset and emb_drift_mmd fails in
-** turn, for each method, and of the times that they ask whether they are to end
-** one gets a yes, here and there: the right error with a text, no memory left
-** behind, and the next call gives what the first one gave.
+** turn, for each method, and some of their interrupt checks say yes.  Each call
+** returns the right error with a text and leaks no memory, and the next call
+** gives the same result as the first.
 */
 #include "test.h"
 
@@ -37,7 +37,7 @@ static struct {
   struct env below;
   uint64_t nth, calls; /* nth 0: none fails */
   int fired;
-  int64_t blocks; /* out */
+  int64_t blocks; /* in use */
   int resizes;
 } memory;
 
@@ -52,7 +52,7 @@ static void *memory_take(struct env *env, size_t bytes) {
   return block;
 }
 
-/* Nothing of choose/ resizes; what would is to be seen. */
+/* No code of choose/ resizes; a call would be counted. */
 static void *memory_resize(struct env *env, void *old, size_t bytes) {
   (void)env;
   memory.resizes++;
@@ -98,7 +98,7 @@ static void fill(void) {
     keys[i] = (int64_t)i;
 }
 
-/* Says yes when it is asked for the last time of *arg. */
+/* Says yes on the call that counts *arg down to 0. */
 static int asked(void *arg) { return --*(int64_t *)arg == 0; }
 
 struct answer {
@@ -106,7 +106,8 @@ struct answer {
   double mmd;
 };
 
-/* Call `which`: a coreset by the method of that number, or two of drift. */
+/* Runs call `which`: a coreset by the method of that number, or one of two
+** drift calls. */
 static int run(size_t which, int64_t *patience, struct answer *answer,
                emb_err *err) {
   *err = (emb_err){0};

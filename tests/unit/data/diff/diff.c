@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.c -- tests of engine/data/diff/: what emb_patch makes is what emb_diff
-** was given, bit by bit, of bytes of all kinds, in each form; the words are as
-** engine/FORMAT.md defines them; damage, another base and hostile sizes
-** are errors; no memory is one, and leaves none behind.
+** diff.c -- tests of engine/data/diff/: emb_patch restores exactly the bytes
+** that emb_diff was given, for bytes of all kinds, in each form; the words are
+** as engine/FORMAT.md defines them; damage, another base and hostile sizes are
+** errors; lack of memory is an error and leaks nothing.
 */
 #include "engine/data/emb_data.h"
 #include "test.h"
@@ -53,7 +53,7 @@ static void fill(uint8_t *to, size_t n, int kind) {
   }
 }
 
-/* A difference and its size, for free(). */
+/* Returns a difference and its size; free() it. */
 static uint8_t *make(const emb_diff_how *how, emb_bytes base, emb_bytes result,
                      size_t *n) {
   emb_err err = {0, ""};
@@ -63,7 +63,7 @@ static uint8_t *make(const emb_diff_how *how, emb_bytes base, emb_bytes result,
     return NULL;
   CHECK_EQ_INT(emb_diff(how, &base, &result, to, n, &err), EMB_OK);
   CHECK(*n >= 64 && *n <= room);
-  /* Exactly so long that a sanitizer sees what is read behind it. */
+  /* An exact copy, so that a sanitizer detects reads beyond its end. */
   uint8_t *exact = malloc(*n);
   if (exact)
     memcpy(exact, to, *n);
@@ -140,7 +140,7 @@ TEST(nothing) {
   }
 }
 
-/* The words as FORMAT.md has them, bit after bit. */
+/* The words as FORMAT.md defines them. */
 static uint64_t plain_word(int op, uint32_t width, uint64_t b, uint64_t r) {
   unsigned bits = 8 * width;
   uint64_t all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
@@ -150,7 +150,7 @@ static uint64_t plain_word(int op, uint32_t width, uint64_t b, uint64_t r) {
     return x & high ? (((x & ~high) * 2) | 1) : x * 2;
   }
   uint64_t d = (r - b) & all;
-  if (d & high) { /* -2 d - 1 of the number that d stands for */
+  if (d & high) { /* -2 d - 1, with d as a signed number */
     uint64_t size = (all - d) + 1;
     return (size - 1) * 2 + 1;
   }
@@ -202,7 +202,7 @@ TEST(runs_are_counted) {
   CHECK(!diff__spread("\x81\x80\x80\x80\x01", 5, back, 1));
 }
 
-/* Near floats take little; what is equal takes nearly nothing. */
+/* Floats that are near take little space; equal bytes take almost none. */
 TEST(a_small_change_is_small) {
   enum { N = 1 << 18 };
   float *base = malloc(N * 4), *result = malloc(N * 4);
@@ -263,7 +263,7 @@ TEST(damage_is_seen) {
     emb_bytes less = {cut, i};
     int rc = emb_patch(&of, &less, back, NULL, NULL, &err);
     CHECK_EQ_INT(rc, i < 8 ? EMB_NOTADB : EMB_CORRUPT);
-    /* A head of its own checksum, with a block that is cut off. */
+    /* A head with a correct checksum, and a truncated block. */
     if (i >= 64) {
       resum(cut, i);
       CHECK_EQ_INT(emb_patch(&of, &less, back, NULL, NULL, &err), EMB_CORRUPT);
@@ -292,7 +292,7 @@ TEST(another_base_is_refused) {
   free(difference);
 }
 
-/* Who makes a difference makes its checksum. */
+/* The author of a hostile difference also makes its checksum. */
 TEST(hostile_sizes) {
   static const uint64_t sizes[] = {UINT64_MAX,
                                    UINT64_MAX - 7,

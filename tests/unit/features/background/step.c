@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** step.c -- a store in which nothing is due has no thread that wakes: each
-** sleeps for ever, or until a known moment, and is woken by what it must see.
-** How they sleep is seen in an env that counts it; nothing is timed.
+** step.c -- no thread wakes in a store in which nothing is due: each thread
+** sleeps forever, or until a known moment, and is woken by any event it must
+** handle.  An env counts how the threads sleep; nothing is timed.
 **
-** HANG      What never comes is given up after GIVE_UP_MS, and has failed.
+** HANG      An event that never comes is a failure after GIVE_UP_MS.
 */
 #include "store_help.h"
 
@@ -18,9 +18,9 @@ enum { DIM = 30, ROWS = 2000, GIVE_UP_MS = 25000 };
 #define LONG_US UINT64_C(900000)
 
 static struct env counting;
-static _Atomic int ever, timed; /* threads that sleep so now */
+static _Atomic int ever, timed; /* threads now asleep this way */
 static _Atomic uint64_t waits, skew;
-static _Atomic int hurry; /* what is to come after a long sleep comes at once */
+static _Atomic int hurry; /* long sleeps end immediately */
 
 static uint64_t skewed_now(struct env *env) {
   (void)env;
@@ -62,7 +62,7 @@ static void end(emb_store *store, emb_session *s) {
   env_set_default(&env_posix);
 }
 
-/* Both threads sleep, these many for ever. */
+/* Both threads sleep, at least this many forever. */
 static int await_sleep(int for_ever) {
   for (int ms = 0; ms < GIVE_UP_MS; ms++) {
     int n = atomic_load(&ever);
@@ -74,7 +74,7 @@ static int await_sleep(int for_ever) {
                     atomic_load(&ever), atomic_load(&timed));
 }
 
-/* The same, one of them until a known moment. */
+/* Both threads sleep, one of them until a known moment. */
 static int await_due(void) {
   for (int ms = 0; ms < GIVE_UP_MS; ms++) {
     if (atomic_load(&timed) == 1 && atomic_load(&ever) == 1)
@@ -121,18 +121,18 @@ TEST(an_idle_store_sleeps_for_ever) {
   emb_session *s;
   if (!begin(&c, &store, &s))
     return;
-  await_sleep(2); /* nobody owns it */
+  await_sleep(2); /* the store has no owner */
   put_rows(s, 1);
-  await_due(); /* it will be made durable */
+  await_due(); /* a checkpoint is due */
   int64_t before = help_stat(store, "checkpoints");
   atomic_store(&hurry, 1);
-  put_rows(s, 1); /* rouses it */
+  put_rows(s, 1); /* wakes the thread */
   await_checkpoint(store, before);
   await_sleep(2);
   end(store, s);
 }
 
-/* The first call after a long rest, and no more. */
+/* Only the first call after a long rest wakes a thread. */
 TEST(reads_rouse_once) {
   emb_config c = {.dim = DIM, .flags = EMB_OPEN_CREATE};
   emb_store *store;
@@ -154,7 +154,7 @@ TEST(reads_rouse_once) {
   end(store, s);
 }
 
-/* What is deleted while the threads rest is given back. */
+/* The space of rows deleted while the threads rest is released. */
 TEST(a_change_ends_the_rest) {
   emb_config c = {
       .dim = DIM, .memory_bytes = 4 << 20, .flags = EMB_OPEN_CREATE};
@@ -175,7 +175,7 @@ TEST(a_change_ends_the_rest) {
   end(store, s);
 }
 
-/* It writes no row. */
+/* A rollback writes no row. */
 TEST(a_rollback_is_seen) {
   emb_config c = {.dim = DIM, .flags = EMB_OPEN_CREATE};
   emb_store *store;

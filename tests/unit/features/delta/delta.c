@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** delta.c -- deltas: single cases that random work (delta_model.c) seldom or
-** never comes by.
+** never reaches.
 */
 #include "store_help.h"
 
@@ -65,8 +65,8 @@ static size_t read_all(struct table *t, const char *name, uint8_t ops[ROWS],
   return rows;
 }
 
-/* The first delta of an empty table is a delta: after it the consumer is at a
-** mark, and deltas have deletions. */
+/* The first delta of an empty table counts: after it the consumer is at a mark,
+** and deltas have deletions. */
 TEST(first_of_an_empty_table) {
   struct table t = {0};
   uint8_t ops[ROWS];
@@ -85,8 +85,8 @@ TEST(first_of_an_empty_table) {
   help_close(t.store, t.s);
 }
 
-/* And that of a table that holds something is all of it, wherever it lies: in
-** memory, on disk, in an extent of its own after a restart. */
+/* The first delta of a table with rows has all of them, wherever they are: in
+** memory, on disk, in a separate extent after a restart. */
 TEST(first_is_the_whole_table) {
   struct table t = {0};
   uint8_t ops[ROWS];
@@ -103,8 +103,8 @@ TEST(first_is_the_whole_table) {
   help_close(t.store, t.s);
 }
 
-/* What a consumer needs is given up while it reads: the read fails, and it
-** cannot acknowledge what it did not get. */
+/* The store gives up extents that a consumer needs while it reads: the read
+** fails, and the consumer cannot acknowledge rows it did not get. */
 TEST(lost_while_reading) {
   struct table t = {0};
   emb_session *other;
@@ -138,7 +138,7 @@ TEST(lost_while_reading) {
   int rc = EMB_OK;
   for (int i = 0; i < 1000 && rc == EMB_OK; i++) {
     rc = emb_delta_next(delta, 8, &(emb_rows){.keys = keys, .ops = ops}, &n);
-    CHECK(rc != EMB_OK || n > 0); /* it has no end */
+    CHECK(rc != EMB_OK || n > 0); /* the delta never ends */
     if (n == 0)
       break;
   }
@@ -153,8 +153,8 @@ TEST(lost_while_reading) {
   help_close(t.store, t.s);
 }
 
-/* A crash takes back versions that were given out; what is written afterwards
-** must come after the mark all the same. */
+/* A crash takes back versions that were given out; later writes must come after
+** the mark all the same. */
 TEST(versions_after_a_crash) {
   struct table t = {0};
   char copy[512];
@@ -163,7 +163,7 @@ TEST(versions_after_a_crash) {
     return;
   put(&t, 0, 10, 1);
   OK(t.s, emb_checkpoint(t.s));
-  /* Many versions, of which the log keeps none. */
+  /* Many versions; the log keeps none of them. */
   int64_t key = 5;
   uint64_t version;
   float vector[DIM];
@@ -219,7 +219,7 @@ TEST(open_transaction) {
   help_close(t.store, t.s);
 }
 
-/* The cost of a delta is what changed, not the table. */
+/* The cost of a delta depends on the changes, not on the size of the table. */
 TEST(reads_what_changed) {
   struct table t = {0};
   uint8_t ops[ROWS];
@@ -238,7 +238,8 @@ TEST(reads_what_changed) {
 
 /* ---- rows that go by themselves ------------------------------------------ */
 
-/* A table whose oldest rows go, and what its consumer's deltas must say. */
+/* A table that removes its oldest rows, and what its consumer's deltas must
+** say. */
 struct forgetful {
   struct table t;
   uint8_t op; /* EMB_DELTA_EVICT or EMB_DELTA_EXPIRE */
@@ -257,7 +258,7 @@ static int open_forgetful(struct forgetful *f, uint8_t op) {
   return open_table(&f->t);
 }
 
-/* Writes rows, and removes what is too old or too much: how many. */
+/* Writes rows, and evicts or expires others.  Returns how many. */
 static int forget_round(struct forgetful *f, int64_t from, size_t n) {
   emb_session *s = f->t.s;
   int64_t keys[ROWS];
@@ -281,7 +282,7 @@ static int forget_round(struct forgetful *f, int64_t from, size_t n) {
   return gone;
 }
 
-/* The next delta says of each key what came of it, once, and of no other. */
+/* The next delta has each expected key once, with its op, and no other key. */
 static void shows(struct forgetful *f, const char *when) {
   uint8_t ops[ROWS];
   size_t rows = read_all(&f->t, "a", ops, NULL), wanted = 0;
@@ -310,7 +311,7 @@ static void says_why(uint8_t op) {
   forget_round(&f, 0, 4);
   CHECK(f.want[0] == EMB_DELTA_PUT);
   shows(&f, "put again");
-  /* After a delta that came to its end, before it is acknowledged. */
+  /* After a complete delta, before it is acknowledged. */
   memset(f.want, 0, sizeof f.want);
   CHECK(forget_round(&f, 32, 8) > 0);
   OK(f.t.s, emb_delta_ack(f.t.s, "a", 0));
@@ -329,7 +330,7 @@ static void says_why(uint8_t op) {
   if (!open_again(&f.t))
     return;
   shows(&f, "after a crash");
-  /* A key that went twice comes once, with the last reason. */
+  /* A key that was removed twice comes once, with the last reason. */
   int64_t key = 0;
   while (key < ROWS - 1 && f.want[key] != op)
     key++;
@@ -370,7 +371,7 @@ static int set_byte(const char *path, long at, int flip) {
   return f != NULL && fclose(f) == 0 && good;
 }
 
-/* Whichever byte it is: the consumer is damaged, and nothing else. */
+/* Whichever byte rots: the consumer is damaged, and nothing else. */
 TEST(rotten_consumer) {
   struct table t = {0};
   char path[800];
@@ -392,7 +393,7 @@ TEST(rotten_consumer) {
     if (!open_again(&t))
       return;
     (void)emb_verify(t.s, help_report, &problems);
-    put(&t, 1, 1, 2); /* it becomes the owner */
+    put(&t, 1, 1, 2); /* this process becomes the owner */
     int rc = emb_delta_open(t.s, "a", &delta);
     OK(t.s, emb_delta_consumers(t.s, &about, 1, &n));
     (void)test_check(rc == EMB_CORRUPT && problems == 1 && n == 1 &&
@@ -402,7 +403,7 @@ TEST(rotten_consumer) {
     help_close(t.store, t.s);
     CHECK(set_byte(path, at, 1 << at % 8));
   }
-  /* And it begins anew. */
+  /* The damaged consumer can begin again. */
   CHECK(set_byte(path, 300, 1));
   if (!open_again(&t))
     return;
@@ -413,8 +414,8 @@ TEST(rotten_consumer) {
   test_count("damaged bytes of a consumer", tried);
 }
 
-/* A deletion that was rolled back stands behind the row, which is deleted when
-** it was delivered already: that comes with the next delta. */
+/* A rolled-back deletion stands behind the row in the log.  The row is deleted
+** after it was delivered, and the next delta has the deletion. */
 TEST(deleted_behind_a_rolled_back_deletion) {
   struct table t = {0};
   emb_delta *delta;

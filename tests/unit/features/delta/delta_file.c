@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_file.c -- files of deltas: what one store exports another applies.
+** delta_file.c -- files of deltas: one store exports them, another applies
+** them.
 **
-** What must never happen is that a copy takes a file and is then not what the
-** source was when it was written; so after each that is taken, both are read as
-** a whole, and after each that is refused the copy is what it was.
+** A copy that takes a file must never differ from the source as it was when the
+** file was written.  So both are read completely after each file taken, and
+** after each file refused the copy must be unchanged.
 */
 #include "store_help.h"
 
@@ -82,7 +83,7 @@ static int ack(struct side *side, const char *consumer, uint64_t upto) {
   return OK(side->s, emb_delta_ack(side->s, consumer, upto));
 }
 
-/* A row as it comes back from a file with this encoding. */
+/* The row matches, given the loss of this encoding. */
 static int is_row(const float *row, const float *got, enum quant_type type) {
   float low = row[0], high = row[0];
   for (int i = 1; i < DIM; i++) {
@@ -98,7 +99,7 @@ static int is_row(const float *row, const float *got, enum quant_type type) {
   return 1;
 }
 
-/* Every row of one, as the other has it, and no more. */
+/* Both sides have the same rows, given the loss of the encoding. */
 static int same_rows(struct side *a, struct side *b, enum quant_type type) {
   static float left[BATCH * DIM], right[BATCH * DIM];
   int64_t keys[BATCH];
@@ -124,7 +125,7 @@ static int same(struct side *a, struct side *b) {
   return same_rows(a, b, QUANT_F32);
 }
 
-/* Refused with this code and text, and nothing is changed. */
+/* Refused with this code and text, and nothing changes. */
 static int refuses(struct side *side, const char *path, int code,
                    const char *text) {
   emb_delta_place before, after;
@@ -162,7 +163,7 @@ TEST(chain) {
       same(&a, &b);
     }
     ack(&a, "copy", d[i].to);
-    if (i == 2) { /* the fourth is left out */
+    if (i == 2) { /* skip the fourth */
       put(&a, 450, 100, 7);
       forget(&a, 0, 10);
       continue;
@@ -185,7 +186,7 @@ TEST(chain) {
   CHECK_EQ_INT(d[1].puts, 200);
   CHECK_EQ_INT(d[1].deletions, 5);
   CHECK_EQ_INT(d[4].puts, 3);
-  /* All again, in any order, also after a restart. */
+  /* All files again, in reverse order, after a restart: no effect. */
   close_side(&b);
   if (!open_again(&b))
     return;
@@ -197,8 +198,8 @@ TEST(chain) {
   close_side(&b);
 }
 
-/* Not acknowledged, it is exported again with the same number: what the copy
-** has may be the older form, or the newer. */
+/* A delta that was not acknowledged is exported again with the same number: the
+** copy may have the older form or the newer. */
 TEST(exported_again) {
   struct side a = {0}, b = {0};
   emb_delta_file one, old, new, next;
@@ -221,7 +222,7 @@ TEST(exported_again) {
   ack(&a, "copy", 0);
   export(&a, "copy", help_path("next"), &next);
   CHECK_EQ_INT(next.number, 3);
-  /* It has delta 2, but not all that was acknowledged as such. */
+  /* The copy has a delta 2, but not all of the acknowledged one. */
   refuses(&b, help_path("next"), EMB_GAP, "delta 2, from mark");
   apply(&b, help_path("new"), 1);
   apply(&b, help_path("old"), 0);
@@ -231,8 +232,8 @@ TEST(exported_again) {
   close_side(&b);
 }
 
-/* A delta that is acknowledged must be in a file: one that could not be written
-** is not what an acknowledgement without a mark means. */
+/* An acknowledged delta must be in a file: an acknowledgement without a mark
+** does not refer to a delta that could not be written. */
 TEST(failed_export_is_not_sent) {
   struct side a = {0}, b = {0};
   emb_delta_file one, two;
@@ -257,7 +258,7 @@ TEST(failed_export_is_not_sent) {
   close_side(&b);
 }
 
-/* The copy of a copy; and what a consumer that began anew gets. */
+/* A copy of a copy; and the first delta of a consumer that began again. */
 TEST(copy_of_a_copy) {
   struct side a = {0}, b = {0}, c = {0};
   emb_delta_file about;
@@ -285,8 +286,8 @@ TEST(copy_of_a_copy) {
   close_side(&c);
 }
 
-/* What was evicted or has expired is deleted in the copy, which has neither
-** capacity nor ttl. */
+/* Rows that were evicted or have expired are deleted in the copy, which has
+** neither capacity nor ttl. */
 static void forgotten(const char *ttl, uint64_t capacity) {
   struct side a = {
       .config = {.track = EMB_TRACK_DATA, .ttl = ttl, .capacity = capacity}};
@@ -310,7 +311,7 @@ static void forgotten(const char *ttl, uint64_t capacity) {
   OK(a.s, ttl ? emb_expire(a.s, NULL) : emb_evict(a.s, NULL));
   uint64_t gone = 450 - (uint64_t)emb_count(a.s);
   CHECK(gone > 50);
-  put(&a, 0, 10, 2); /* they come back */
+  put(&a, 0, 10, 2); /* put again */
   close_side(&a);
   if (!open_again(&a))
     return;
@@ -338,8 +339,8 @@ static void forgotten(const char *ttl, uint64_t capacity) {
 TEST(rows_that_expired) { forgotten("1000s", 0); }
 TEST(rows_that_were_evicted) { forgotten(NULL, 400); }
 
-/* A consumer that is too far behind, or a new copy of a large table: a
-** snapshot, and from then on deltas. */
+/* A consumer that is too far behind, or a new copy of a large table, takes a
+** snapshot and from then on deltas. */
 TEST(after_a_snapshot) {
   struct side a = {0}, b = {0};
   emb_delta_file about;
@@ -360,7 +361,7 @@ TEST(after_a_snapshot) {
   apply(&b, help_path("old"), 0);
   apply(&b, help_path("d1"), 1);
   same(&a, &b);
-  /* Now an increment of that snapshot is not what comes next. */
+  /* An increment of that snapshot does not fit any more. */
   ack(&a, "copy", 0);
   OK(a.s, emb_snapshot(a.s, "two"));
   OK(a.s,
@@ -370,7 +371,7 @@ TEST(after_a_snapshot) {
   export(&a, "copy", help_path("d2"), &about);
   apply(&b, help_path("d2"), 1);
   same(&a, &b);
-  /* A snapshot again: the deltas that it holds are no news. */
+  /* A snapshot again: the deltas that it contains have no effect. */
   OK(a.s, emb_snapshot(a.s, "three"));
   OK(a.s, emb_snapshot_export(a.s, "three", help_path("s"), NULL, NULL, NULL));
   OK(b.s, emb_snapshot_restore(b.s, help_path("s"), NULL));
@@ -381,7 +382,7 @@ TEST(after_a_snapshot) {
   close_side(&b);
 }
 
-/* Beyond memory on both sides, and into a store that has none of it. */
+/* Larger than memory on both sides, and into an empty store. */
 TEST(larger_than_memory) {
   struct side a = {.config.memory_bytes = 1}, b = {.config.memory_bytes = 1};
   emb_delta_file about;
@@ -440,7 +441,7 @@ static int look(void *arg) {
   return ++w->calls == w->stop_at;
 }
 
-/* Readers see the old rows until the end; an interrupt leaves them all. */
+/* Readers see the old rows until the end; an interrupt keeps all old rows. */
 TEST(readers_go_on) {
   struct side a = {0}, b = {0};
   struct watch w = {.side = &b};
@@ -499,7 +500,7 @@ TEST(in_a_transaction) {
   close_side(&b);
 }
 
-/* The process dies when the rows are durable and the position is not. */
+/* The process dies when the rows are durable but the position is not. */
 TEST(crash_before_the_position) {
   struct side a = {0}, b = {0};
   emb_delta_file about;
@@ -514,7 +515,7 @@ TEST(crash_before_the_position) {
   forget(&a, 0, 50);
   export(&a, "copy", help_path("d2"), &about);
   apply(&b, help_path("d2"), 1);
-  /* As if killed: the newer log beside the older position. */
+  /* As after a kill: the newer log with the older position. */
   CHECK(files_copy_dir(help_path("after"), b.dir));
   close_side(&b);
   char old[600], lost[600];
@@ -552,7 +553,7 @@ TEST(refused) {
   refuses(&b, help_path("foreign"), EMB_MISMATCH, "from the store");
   export(&a, "copy2", help_path("consumer"), &about);
   refuses(&b, help_path("consumer"), EMB_MISMATCH, "for the consumer copy2");
-  /* join takes it, and the chain goes on from there. */
+  /* With join the file is taken, and the chain continues from there. */
   emb_delta_options join = {.join = 1};
   OK(b.s, emb_delta_apply(b.s, help_path("consumer"), &join, NULL));
   same(&a, &b);
@@ -587,7 +588,7 @@ static int write_bytes(const char *path, const char *bytes, size_t n) {
   return close(fd) == 0 && good;
 }
 
-/* Each byte wrong, and each length too short: never taken. */
+/* A file with any byte wrong, or any shorter length, is never taken. */
 TEST(damaged) {
   struct side a = {0}, b = {0};
   emb_delta_file about;
@@ -635,7 +636,7 @@ TEST(damaged) {
   close_side(&b);
 }
 
-/* A position that cannot be read: nothing is guessed. */
+/* If the position cannot be read, nothing is guessed. */
 TEST(damaged_position) {
   struct side a = {0}, b = {0};
   emb_delta_file about;
@@ -707,8 +708,8 @@ TEST(optimizers) {
   for (uint64_t i = 0; i < 3; i++) {
     train(&a, 10 * (int64_t)i, 200, i);
     export(&a, "all", help_path("all"), &about);
-    apply(&b, help_path("all"), 1); /* with its state */
-    apply(&c, help_path("all"), 1); /* which this one has no place for */
+    apply(&b, help_path("all"), 1); /* with the optimizer state */
+    apply(&c, help_path("all"), 1); /* which c has no room for */
     refuses(&d, help_path("all"), EMB_MISMATCH, "optimizer");
     ack(&a, "all", about.to);
     OK(a.s, emb_delta_export(a.s, "vectors", help_path("v"), &vectors, &about));
@@ -718,7 +719,7 @@ TEST(optimizers) {
     same(&a, &c);
     same(&a, &d);
   }
-  /* The state came along: both go on alike. */
+  /* The optimizer state came along: both train identically. */
   train(&a, 100, 100, 9);
   train(&b, 100, 100, 9);
   same(&a, &b);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_model.c -- copies that are fed by deltas, beside random work.
+** delta_model.c -- copies that are fed by deltas, during random work.
 **
 ** A store without threads, smaller in memory than on disk; the seed decides
 ** every call and when background work runs.  LONG=n multiplies the work.
 **
-** TABLES    One vector, also with a capacity; several of them, with optimizers;
-**           and rows that track, expire and must come again before they are let
-**           in.
-** ORACLE    Each consumer has a copy of the table, to which it applies what a
-**           delta delivers as it comes, each key once, also of deltas that it
-**           breaks off and does not acknowledge.  When a delta came to its
-**           end, and nothing was written while it was read, the copy is
-**           what the store says.  What the optimizers keep is compared with
-**           a delta from the beginning.
-** CRASHES   The directory is copied as it stands and the copy opened: the store
-**           has lost what was not durable, the consumers have not.
+** TABLES    One vector, also with a capacity; several vectors, with optimizers;
+**           and rows that track, expire, and are admitted only after repeated
+**           requests.
+** ORACLE    Each consumer has a copy of the table, to which it applies each row
+**           that a delta delivers, each key once, also from deltas that it
+**           abandons without acknowledging them.  When a delta is complete and
+**           nothing was written while it was read, the copy equals the store.
+**           The optimizer state is compared with a delta from the beginning.
+** CRASHES   The directory is copied as it is and the copy opened: the store has
+**           lost changes that were not durable, the consumers have not.
 */
 #include "store_help.h"
 
@@ -30,7 +29,7 @@ enum { CONSUMERS = 3, DIM = 256, KEYS = 6000, BATCH = 200 };
 struct copy {
   char name[16];
   uint64_t *rows, *states; /* hashes of the vectors, and with the state */
-  uint32_t told[KEYS];     /* the delta that had it last */
+  uint32_t told[KEYS];     /* the last delta that had the row */
   uint32_t number;         /* of the present one */
   emb_delta *delta;
   uint64_t from, writes; /* when it began */
@@ -51,9 +50,9 @@ struct model {
   size_t state_bytes;
   int txn;
   uint64_t prepared; /* number of the open transaction, if it is prepared */
-  uint64_t decided;  /* number of the last that was prepared and ended, */
+  uint64_t decided;  /* number of the last prepared one that ended, */
   int committed;     /* and how */
-  uint64_t given;    /* what the open one was prepared as last */
+  uint64_t given;    /* the last number the open one was given */
   int stop;
   int64_t keys[BATCH];
   uint8_t ops[BATCH], found[BATCH];
@@ -118,7 +117,7 @@ static void add_now(struct model *m) {
   m->writes++;
 }
 
-/* Some of the keys twice. */
+/* Some keys occur twice. */
 static void learn(struct model *m) {
   size_t n = 1 + below(chance(30) ? BATCH : 20);
   choose(m, n);
@@ -210,7 +209,7 @@ static void forget_all(struct copy *c) {
     c->rows[i] = c->states[i] = ABSENT;
 }
 
-/* The error said so, and it begins anew. */
+/* The error said that the consumer is lost, so it begins again. */
 static void begin_anew(struct model *m, struct copy *c) {
   NEED(OK(m->s[1], emb_delta_begin(m->s[1], c->name, EMB_DELTA_ALL, c->keep)));
   c->lost = 0;
@@ -256,8 +255,8 @@ static void compare(struct model *m, struct copy *c) {
   m->compared++;
 }
 
-/* The states, as a consumer gets them that begins now.  That takes a mark, and
-** with it moves nothing. */
+/* Compares the states with those that a new consumer gets.  Beginning it takes
+** a mark, and moves nothing. */
 static void compare_states(struct model *m, const struct copy *c) {
   emb_delta *delta;
   size_t n = 1, rows = 0, mine = 0;
@@ -367,7 +366,7 @@ static void consume(struct model *m) {
     c->delta = NULL;
     m->broken++;
   }
-  /* To its end, or a little. */
+  /* To the end, or a few batches. */
   uint32_t rounds = chance(50) ? UINT32_MAX : below(10);
   while (rounds-- && c->delta && !m->stop)
     next_rows(m, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_texts.c -- files with texts: a store's rows go to one in two steps, and
-** come from one with other keys; what does not belong together is refused, and
-** changes nothing.
+** delta_texts.c -- files with texts: a store's rows are written to a file in
+** two steps, and are read from it with other keys; parts that do not belong
+** together are refused and change nothing.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "store_help.h"
@@ -15,7 +15,7 @@ static struct {
   emb_store *store, *copy_store;
   emb_session *s, *copy;
   emb_err err;
-  int fails_at; /* the row whose text there is not; below 0: none */
+  int fails_at; /* the row whose text is missing; below 0: none */
 } d;
 
 static int open_one(const char *name, emb_store **store, emb_session **s) {
@@ -95,7 +95,7 @@ static int write_delta(int ends) {
   return good;
 }
 
-/* A key of its own for each text: its number and SHIFT. */
+/* Maps each text to a separate key: its number plus SHIFT. */
 static size_t read_keys(const char *path, int64_t *keys, emb_file_keys *to) {
   emb_file *file;
   emb_file_info info;
@@ -219,7 +219,7 @@ TEST(keys_and_file_belong_together) {
   end();
 }
 
-/* After an error there is no new file, and the old one is as it was. */
+/* After an error there is no new file, and the old file is unchanged. */
 TEST(a_text_that_is_missing) {
   int64_t keys[ROWS + 10];
   emb_file_keys of, again;

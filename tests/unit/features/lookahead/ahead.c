@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** ahead.c -- look-ahead and asynchronous batches through emb.h, on stores of
-** three times their memory: with io_uring, with pread, and without threads.
+** ahead.c -- look-ahead and asynchronous batches through emb.h, on stores three
+** times their memory: with io_uring, with pread, and without threads.
 */
 #include "staleness_help.h"
 
 enum { N = 400 };
 
-/* The keys of these tests: far apart and old, so on disk. */
+/* The keys of these tests: far apart and old, and therefore on disk. */
 static void cold_keys(int64_t *keys, int64_t from) {
   for (int i = 0; i < N; i++)
     keys[i] = from + (int64_t)i * 60;
@@ -21,8 +21,8 @@ static const struct ways ways[3] = {{"uring", EMB_IO_URING, 0},
                                     {"pread", EMB_IO_PREAD, 0},
                                     {"step", EMB_IO_AUTO, EMB_OPEN_STEP}};
 
-/* A store of MANY keys with value 1, all on disk or written there, and nothing
-** left to do in the background.  0: this machine has no io_uring. */
+/* A store of MANY keys with value 1, all on disk or written there, and no
+** background work left.  Returns 0 if this machine has no io_uring. */
 static int open_way(struct bounded *x, int way, uint32_t bound) {
   emb_err err = {0, ""};
   x->config = (emb_config){.dim = DIM,
@@ -45,7 +45,7 @@ static int open_way(struct bounded *x, int way, uint32_t bound) {
          OK(x->a, emb_checkpoint(x->a));
 }
 
-/* Runs the test each way, or with SHARE=n some of them. */
+/* Runs the test in each way, or with SHARE=n in some of them. */
 static void each_way(void (*test)(struct bounded *x), uint32_t bound) {
   unsigned share = help_share() < 3 ? help_share() : 3;
   unsigned mine = (unsigned)(test_random() % share);
@@ -61,7 +61,7 @@ static void each_way(void (*test)(struct bounded *x), uint32_t bound) {
   }
 }
 
-/* Look-ahead to its end; 1 when its metrics make sense. */
+/* Runs a look-ahead to its end; returns 1 if its metrics make sense. */
 static int look(emb_session *s, const int64_t *keys, size_t n, int dest,
                 emb_ahead *a) {
   emb_ahead first;
@@ -77,7 +77,7 @@ static int look(emb_session *s, const int64_t *keys, size_t n, int dest,
          CHECK_EQ_INT(a->read + a->refused, a->to_read);
 }
 
-/* Get or peek of n keys that must have this value. */
+/* Gets or peeks n keys, which must have this value. */
 static int all_are(emb_session *s, const int64_t *keys, size_t n, int32_t value,
                    int counts) {
   float *vectors = malloc(n * sizeof(float[DIM]));
@@ -97,7 +97,7 @@ static void buffer_is_hit(struct bounded *x) {
   uint64_t before[N], after[N];
   emb_ahead a;
   cold_keys(keys, 0);
-  OK(x->a, get_one(x->a, keys[3], NULL)); /* is pending, and is read already */
+  OK(x->a, get_one(x->a, keys[3], NULL)); /* pending, and already read */
   OK(x->a, emb_peek(x->a, keys, N, NULL, NULL, before));
   int64_t written = help_stat(x->store, "write_bytes");
   if (!look(x->b, keys, N, EMB_AHEAD_BUFFER, &a))
@@ -106,14 +106,14 @@ static void buffer_is_hit(struct bounded *x) {
   CHECK_EQ_INT(a.absent, 0);
   CHECK_EQ_INT(a.refused, 0);
   CHECK(a.to_read > N / 2);
-  /* Nothing is pending, no version, no write. */
+  /* Look-ahead leaves no pending read and no version, and writes nothing. */
   CHECK_EQ_INT(pending_other_than(x->c, keys, N, 0), 1);
   CHECK_EQ_INT(pending_of(x->c, keys[3]), 1);
   CHECK_EQ_INT(emb_leases(x->b), 0);
   OK(x->a, emb_peek(x->a, keys, N, NULL, NULL, after));
   CHECK(memcmp(before, after, sizeof before) == 0);
   CHECK_EQ_INT(emb_count(x->a), MANY);
-  /* For every session. */
+  /* Every session finds the rows in memory. */
   int64_t disk = help_stat(x->store, "get_disk");
   int64_t pages = help_stat(x->store, "read_pages");
   CHECK(all_are(x->a, keys, N, 1, 1));
@@ -137,7 +137,7 @@ static void only_what_is_cold(struct bounded *x) {
       keys[N + i] = MANY - 1 - i; /* the newest */
       keys[2 * N + i] = keys[i];  /* repeated */
     }
-    CHECK(all_are(x->a, keys + N, N, 1, 0)); /* as far as they are there */
+    CHECK(all_are(x->a, keys + N, N, 1, 0)); /* of the existing keys */
     pages = help_stat(x->store, "read_pages");
     if (look(x->a, keys, N, dest, &a)) {
       CHECK_EQ_INT(a.absent, N);
@@ -157,7 +157,7 @@ static void only_what_is_cold(struct bounded *x) {
 
 TEST(ahead_reads_only_what_is_cold) { each_way(only_what_is_cold, 8); }
 
-/* What was accepted is there when it is read, whatever comes after it. */
+/* Accepted keys stay in memory until they are read, whatever follows. */
 static void stays_until_used(struct bounded *x) {
   static int64_t keys[MANY];
   emb_ahead first, second, third;
@@ -207,7 +207,7 @@ static void cache_serves_its_session(struct bounded *x) {
 
 TEST(ahead_cache_serves_its_session) { each_way(cache_serves_its_session, 8); }
 
-/* Kept records that are outdated, one after the other in each manner. */
+/* Kept records that become outdated, in each way in turn. */
 static void cache_is_never_outdated(struct bounded *x) {
   int64_t keys[N];
   emb_ahead a;
@@ -218,7 +218,7 @@ static void cache_is_never_outdated(struct bounded *x) {
       return;
     if (round == 0) {
       put_many(x->b, 11, 60, N, 20);
-    } else if (round == 1) { /* and out to disk again */
+    } else if (round == 1) { /* and written to disk again */
       put_many(x->b, 11, 60, N, 21);
       put_many(x->b, MANY, 1, MANY, 1);
     } else if (round == 2) { /* moved by compaction */
@@ -252,7 +252,7 @@ static void cache_has_a_limit(struct bounded *x) {
   if (!look(x->a, keys, MANY / 4, EMB_AHEAD_CACHE, &first) ||
       !look(x->a, keys + MANY / 2, N, EMB_AHEAD_CACHE, &second))
     return;
-  /* At most a quarter of the store's 4 MiB, and all of that. */
+  /* At most a quarter of the store's 4 MiB, and that is used up. */
   CHECK(first.read > 0 && first.read * DIM * sizeof(float) <= 1 << 20);
   CHECK(second.refused > 0);
   int64_t disk = help_stat(x->store, "get_disk");
@@ -319,7 +319,7 @@ static void several_tickets(struct bounded *x) {
         emb_prefetch_synchronize(x->a, tickets[FLYING - 1] + 1, NULL));
   GIVES(x->a, EMB_RANGE, emb_write_back_synchronize(x->a, tickets[0], NULL));
   GIVES(x->b, EMB_RANGE, emb_prefetch_synchronize(x->b, tickets[0], NULL));
-  for (int i = 0; i < FLYING; i++) { /* the second is the oldest, unnamed */
+  for (int i = 0; i < FLYING; i++) { /* ticket 0: the oldest one */
     OK(x->a,
        emb_prefetch_synchronize(x->a, i == 1 ? 0 : tickets[order[i]], &ended));
     CHECK_EQ_INT(ended, tickets[order[i]]);
@@ -339,7 +339,7 @@ static void several_tickets(struct bounded *x) {
 
 TEST(tickets_of_prefetches) { each_way(several_tickets, 0); }
 
-/* A session is closed with all of it under way. */
+/* A session is closed while all of its batches are under way. */
 static void close_with_tickets(struct bounded *x) {
   int64_t keys[N], other[N];
   uint64_t ticket;
@@ -367,7 +367,7 @@ TEST(session_closed_with_tickets) { each_way(close_with_tickets, 0); }
 
 /* ---- write-back ---------------------------------------------------------- */
 
-/* The last write of a key stays, in whatever way each was made. */
+/* The last write of a key wins, whichever way each write was made. */
 static void order_of_writes(struct bounded *x) {
   int64_t keys[N];
   uint64_t ticket;
@@ -384,7 +384,7 @@ static void order_of_writes(struct bounded *x) {
     else
       OK(x->a, emb_write_back(x->a, keys, N, vectors, &ticket));
     memset(vectors, 0x45, sizeof(float[N][DIM]));
-    if (round % 3 == 2 && round % 5 != 4) { /* the newest: all before it, too */
+    if (round % 3 == 2 && round % 5 != 4) { /* newest: all before it, too */
       OK(x->a, emb_write_back_synchronize(x->a, ticket, NULL));
       CHECK(all_are(x->b, keys, N, value, 0));
     }
@@ -442,8 +442,8 @@ TEST(write_back_checks_at_the_start) {
   bounded_close(&x);
 }
 
-/* A write-back that fails after its start: what it did not write is not given
-** back behind the session's back, and is not counted for ever. */
+/* A write-back that fails after its start: the session's leases on the rows it
+** did not write match the pending reads, and none stays counted. */
 TEST(failed_write_back_keeps_what_is_pending) {
   struct bounded x;
   int64_t keys[3] = {1, 2, 3};
@@ -470,7 +470,7 @@ TEST(failed_write_back_keeps_what_is_pending) {
   bounded_close(&x);
 }
 
-/* A prefetch that was refused a key at its start gets it later, whole. */
+/* A prefetch that was refused a key at its start gets the whole row later. */
 static void prefetch_waits(struct bounded *x) {
   int64_t keys[N];
   uint64_t ticket, versions[N];

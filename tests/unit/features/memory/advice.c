@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** advice.c -- does emb_stats say what twice the memory would do?  What it says
-** is held against the rate of hits that is measured when there is twice as
-** much, for reads by several distributions and for training.
+** advice.c -- does emb_stats predict the effect of twice the memory?  Its
+** prediction is compared with the hit rate that is measured with twice the
+** memory, for reads with several distributions and for training.
 */
 #include "engine/base/hash.h"
 #include "engine/storage/cache/ghost.h"
@@ -15,7 +15,7 @@ enum { DIM = 64, KEYS = 40000, BATCH = 256 }; /* 11 MB */
 
 static int64_t keys[BATCH];
 static float vectors[BATCH * DIM];
-static double *upto; /* of each rank, the share of all reads up to it */
+static double *upto; /* for each rank, the share of all reads up to it */
 
 /* exponent 0: uniform. */
 static void distribution(double exponent) {
@@ -59,8 +59,8 @@ static struct seen look(emb_store *store) {
                        help_stat(store, "hit_permille_twice_memory")};
 }
 
-/* With `mib` of memory, then with twice that.  1: what it said is what comes,
-** give or take so many points. */
+/* Measures with `mib` of memory, then with twice that.  Returns 1 if the
+** prediction holds within this many points. */
 static int is_as_said(const char *what, double exponent, int mib, int train,
                       int points) {
   emb_config config = {.dim = DIM,
@@ -84,7 +84,7 @@ static int is_as_said(const char *what, double exponent, int mib, int train,
   for (int i = 0; i < 2; i++) {
     int batches = KEYS / BATCH;
     read_some(s, 5 * batches, train);
-    /* What is recent begins here; at first there are no ghosts. */
+    /* The recent counts begin here; at first there are no ghosts. */
     OK(s, emb_set_memory(s, (uint64_t)mib << (20 + i)));
     read_some(s, 4 * batches, train);
     OK(s, emb_set_memory(s, (uint64_t)mib << (20 + i)));
@@ -99,8 +99,8 @@ static int is_as_said(const char *what, double exponent, int mib, int train,
   return llabs(seen[0].twice - seen[1].hits) <= points * 10;
 }
 
-/* How much the background threads have done by then depends on what else the
-** machine does: so it is measured three times at most. */
+/* The progress of the background threads depends on the other load of the
+** machine, so it measures up to three times. */
 static void compare(const char *what, double exponent, int mib, int train,
                     int points) {
   int good = 0;
@@ -116,15 +116,15 @@ static uint64_t spared(const struct ghosts *g) {
 TEST(ghosts_are_those_that_left_last) {
   struct ghosts g;
   CHECK_EQ_INT(ghosts_init(&g, &env_posix), 0);
-  CHECK(!ghosts_sample(&g, 1)); /* not before it has a size */
+  CHECK(!ghosts_sample(&g, 1)); /* it has no size yet */
   ghosts_size(&g, 100);
   CHECK(ghosts_sample(&g, 12345));
   for (uint64_t hash = 0; hash < 150; hash++)
     ghosts_add(&g, hash << 32, 100);
   CHECK_EQ_INT(g.count, 100);
-  ghosts_read(&g, UINT64_C(49) << 32, 0, 0, 100); /* gone, and stays so */
+  ghosts_read(&g, UINT64_C(49) << 32, 0, 0, 100); /* already gone */
   CHECK_EQ_INT(spared(&g), 0);
-  ghosts_read(&g, UINT64_C(50) << 32, 0, 0, 100); /* the oldest: goes round */
+  ghosts_read(&g, UINT64_C(50) << 32, 0, 0, 100); /* oldest: second chance */
   ghosts_read(&g, UINT64_C(51) << 32, 1, 0, 100); /* into the cache */
   CHECK_EQ_INT(spared(&g), 2);
   CHECK_EQ_INT(g.count, 99);
@@ -134,11 +134,12 @@ TEST(ghosts_are_those_that_left_last) {
   CHECK_EQ_INT(spared(&g), 2);
   ghosts_read(&g, UINT64_C(50) << 32, 0, 0, 100);
   CHECK_EQ_INT(spared(&g), 3);
-  /* Its extent has left a moment ago: it would be there, and so is a ghost. */
+  /* Its extent has just left memory: a hit with twice the memory, and so it
+  ** becomes a ghost. */
   ghosts_read(&g, UINT64_C(999) << 32, 0, 1, 100);
   ghosts_read(&g, UINT64_C(999) << 32, 0, 0, 100);
   CHECK_EQ_INT(spared(&g), 5);
-  /* Less room. */
+  /* With less room ghosts are dropped. */
   ghosts_add(&g, UINT64_C(1000) << 32, 10);
   CHECK_EQ_INT(g.count, 10);
   ghosts_add(&g, UINT64_C(1001) << 32, 0);
@@ -160,7 +161,7 @@ TEST(ghosts_of_a_large_memory_are_a_sample) {
       ghosts_add(&g, hash, 128 * GHOSTS_MAX);
     else
       ghosts_read(&g, hash, i % 2, i % 5 == 0, 128 * GHOSTS_MAX);
-    if (i % 1000 == 0) { /* what is linked is what was counted */
+    if (i % 1000 == 0) { /* the lists have as many ghosts as counted */
       uint32_t n = 0, chained = 0;
       for (uint32_t at = g.oldest; at; at = g.entries[at - 1].newer)
         n++;

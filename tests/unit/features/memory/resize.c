@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** resize.c -- tests of engine/features/memory/resize.c: the memory of a store
-** grows and shrinks while it is in use, nothing is lost, and the system gets it
-** back.  store_threads.c does the same beside threads of all kinds, fail_body.h
-** with calls that fail.
+** grows and shrinks while it is in use, nothing is lost, and freed memory goes
+** back to the system.  store_threads.c does the same with threads of all kinds,
+** fail_body.h with calls that fail.
 */
 #include "engine/table/owner/registry.h"
 #include "engine/table/session/session.h"
@@ -67,7 +67,7 @@ static void grow_and_shrink(uint32_t flags) {
   get(s, 0, KEYS, 1);
   put(s, 0, KEYS, 2);
   CHECK(in_memory(store) <= bytes);
-  /* And more than there ever was. */
+  /* More than the store ever had. */
   OK(s, emb_set_memory(s, (uint64_t)(90 * mib)));
   CHECK(help_stat(store, "memory_bytes") > 89 * mib);
   get(s, 0, KEYS, 2);
@@ -76,7 +76,7 @@ static void grow_and_shrink(uint32_t flags) {
   int64_t disk = help_stat(store, "get_disk");
   get(s, 0, KEYS, 2);
   CHECK_EQ_INT(help_stat(store, "get_disk"), disk);
-  /* 0 is the default. */
+  /* 0 means the default. */
   OK(s, emb_set_memory(s, 0));
   CHECK_EQ_INT(help_stat(store, "memory_bytes"), 64 * mib);
   get(s, 0, KEYS, 2);
@@ -197,7 +197,7 @@ TEST(interrupted) {
   help_close(store, s);
 }
 
-/* What cannot be written stays in memory. */
+/* Pages that cannot be written stay in memory. */
 TEST(disk_that_fails) {
   struct failing f;
   emb_config config = {.dim = DIM,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest.c -- emb_nearest against a search of all rows that shares nothing
-** with it: in memory and on disk, within transactions, with every condition,
-** and beside writers.
+** nearest.c -- emb_nearest against an independent search of all rows: in memory
+** and on disk, within transactions, with every condition, and with concurrent
+** writers.
 */
 #include "nearest_help.h"
 
@@ -34,10 +34,10 @@ static emb_config config_of(const char *metric, uint64_t memory) {
                       .segment_count = PARTS};
 }
 
-/* In so many of 16 vectors all elements are the same, one of three. */
+/* Of 16 vectors this many have equal elements, one of three values. */
 static uint64_t alike = 1;
 
-/* Quarters up to 8: exact in float16, and often the same. */
+/* Quarters up to 8: exact in float16, and often equal. */
 static void random_vector(float *to, uint32_t dim) {
   for (uint32_t i = 0; i < dim; i++)
     to[i] = (float)((int)(test_random() % 65) - 32) / 4;
@@ -62,7 +62,7 @@ static int compare_want(const void *a, const void *b) {
   return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* 0: there is none. */
+/* Returns 0 if there is no distance. */
 static int want_distance(int metric, const float *a, const float *b,
                          uint32_t dim, long double *to) {
   long double ab = 0, aa = 0, bb = 0, dd = 0;
@@ -103,7 +103,7 @@ static size_t want_all(const struct model *model, int metric,
   return n;
 }
 
-/* Distances that are the same but for rounding may come in another order. */
+/* Distances that are equal except for rounding may come in another order. */
 static void check_answer(const struct want *want, size_t wanted, size_t k,
                          const int64_t *keys, const double *distances,
                          size_t count) {
@@ -123,7 +123,7 @@ static void check_answer(const struct want *want, size_t wanted, size_t k,
   }
 }
 
-/* Of rows that are equal the lower keys come, and first.  The answer must have
+/* Of equal rows the answer has the lower keys, in order.  It must already have
 ** been checked. */
 static void check_equal_rows(const struct model *model, uint32_t part,
                              const struct want *want, size_t wanted,
@@ -168,7 +168,7 @@ static void random_how(emb_nearest_how *how, int64_t *list, int64_t *apart,
     how->keys = list;
     how->key_count = at;
   }
-  if (test_random() % 3 == 0) { /* between what rounding may shift */
+  if (test_random() % 3 == 0) { /* no bound where rounding matters */
     how->flags |= EMB_NEAREST_WITHIN;
     how->least = (double)(test_random() % 8) - 4.0000127;
     how->most = how->least + (double)(test_random() % 20);
@@ -241,7 +241,7 @@ static void write_some(emb_session *s) {
                     : emb_put(s, keys, n, vectors, NULL));
 }
 
-/* What the session sees is asked, and what others see. */
+/* Checks what the session sees and what others see. */
 static void transaction(emb_session *s, emb_session *other, int metric) {
   memcpy(before, rows, sizeof rows);
   if (!OK(s, emb_begin(s)))
@@ -276,7 +276,7 @@ static void random_run(const char *name, int metric, uint64_t memory) {
       !OK(s, emb_session_open(store, &other, NULL)))
     return;
   CHECK_EQ_INT(emb_metric(store, 1), metric);
-  ask(s, NULL, rows, metric); /* of nothing */
+  ask(s, NULL, rows, metric); /* an empty table */
   for (unsigned i = 0; i < help_amount(THREAD_SANITIZED ? 8 : 30); i++) {
     alike = test_random() % 3 ? 1 : 16;
     for (uint64_t j = test_random() % 12; j; j--)
@@ -372,7 +372,7 @@ struct mover {
   _Atomic int stop;
 };
 
-/* Puts rows again and again, always near the origin, in place and elsewhere. */
+/* Keeps putting rows, always near the origin, in place and elsewhere. */
 static void *move_rows(void *arg) {
   struct mover *m = arg;
   emb_session *s;
@@ -393,8 +393,8 @@ static void *move_rows(void *arg) {
   return NULL;
 }
 
-/* Each row that moves is one of the nearest at any moment, so each is there
-** once; the others never change. */
+/* Each moving row is one of the nearest at any moment, so the answer has each
+** exactly once; the other rows never change. */
 TEST(beside_writers) {
   emb_config config = {
       .flags = EMB_OPEN_CREATE, .dim = WIDE, .memory_bytes = 1};
@@ -444,9 +444,9 @@ TEST(beside_writers) {
   help_close(store, s);
 }
 
-/* Two rows of each page are compared before a search of many neighbours, and
-** say how far it goes (limit.c).  Here these are near, and all others are far:
-** of page p the ones from slot 7 p on, for some number of the first page. */
+/* A search of many neighbours first compares two rows of each page, which limit
+** the distance (limit.c).  Here these two are near and all others are far: the
+** rows of page p from slot 7 p on.  `page` is the number of the first page. */
 static int is_near(int64_t key, uint32_t slots, uint32_t page) {
   uint64_t at = ((uint64_t)key / slots + page) * 7 % (slots - 1);
   return (uint64_t)key % slots - at <= 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_index.c -- emb_nearest by an index, against a search of all rows that
-** shares nothing with it: how many of the nearest come, that nothing else comes
-** while the table changes, and that what was written last is found.
+** nearest_index.c -- emb_nearest with an index, against an independent search
+** of all rows: how many of the nearest it finds, that it finds nothing else
+** while the table changes, and that it finds the latest writes.
 */
 #include "nearest_help.h"
 
@@ -43,7 +43,7 @@ static float random_float(void) {
   return (float)(test_random() % 4001) / 2000 - 1;
 }
 
-/* Near one of the centres; in steps of 1/64, which float16 has, too. */
+/* Near one of the centres, in steps of 1/64, which are exact in float16. */
 static void clustered(float *to) {
   const float *centre = centres[test_random() % CLUSTERS];
   for (int i = 0; i < DIM; i++)
@@ -69,7 +69,8 @@ static void step(emb_store *store) {
   CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
 }
 
-/* In state, and with no work left.  With EMB_OPEN_STEP by steps. */
+/* Waits until the index is in this state and no work is left; with
+** EMB_OPEN_STEP, does the work by steps. */
 static int settle(emb_store *store, const char *state) {
   for (unsigned i = 0; i < 60000; i++) {
     if (strcmp(state_of(store), state) == 0 &&
@@ -97,7 +98,7 @@ static int compare_want(const void *a, const void *b) {
   return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* 0: there is none. */
+/* Returns 0 if there is no distance. */
 static int want_distance(uint32_t segment, const float *query,
                          const struct model *row, double *to) {
   const float *b = row->vector + firsts[segment];
@@ -144,7 +145,8 @@ static double recall_of(const struct recall *recall) {
   return recall->wanted ? (double)recall->came / (double)recall->wanted : 1;
 }
 
-/* Everything that must hold of an answer; and how many of the nearest came. */
+/* Checks everything that must hold for an answer, and counts how many of the
+** nearest it has. */
 static void check_answer(const struct model *model, const emb_nearest_how *how,
                          size_t query, const float *vector, size_t k,
                          const int64_t *keys, const double *distances,
@@ -259,7 +261,7 @@ static void write_keys(emb_session *s, enum write kind, const int64_t *keys,
     if (kind == WRITE_PUT) {
       memcpy(row->vector, to, sizeof row->vector);
     } else if (kind == WRITE_STEP && row->there) {
-      for (int j = 0; j < DIM; j++) { /* to a half of the way, or all of it */
+      for (int j = 0; j < DIM; j++) { /* half of the way, or all of it */
         float gradient = (row->vector[j] - to[j]) / (float)(1 + (keys[i] & 1));
         gradient = roundf(gradient * 64) / 64;
         row->vector[j] -= gradient;
@@ -310,7 +312,7 @@ static void fill(emb_session *s) {
   write_keys(s, WRITE_PUT, keys, KEYS);
 }
 
-/* What was put last is the nearest to itself. */
+/* The row put last is the nearest to its own vector. */
 static void found_at_once(emb_session *s, int64_t key) {
   for (uint32_t segment = 0; segment < PARTS - 1; segment++) {
     const emb_nearest_how how = {.segment = segment};
@@ -366,15 +368,16 @@ static void recall_with(const char *index, double some_lists,
 }
 
 TEST(recall_of_8_bits) { recall_with("ivf()", 0.95, 0.99); }
-/* Of vectors as short as these, fewer bits leave fewer of the nearest among the
-** candidates. */
+/* With vectors as short as these, fewer bits leave fewer of the nearest among
+** the candidates. */
 TEST(recall_of_4_bits) { recall_with("ivf(code=4)", 0.88, 0.88); }
 TEST(recall_of_1_bit) { recall_with("ivf(code=1)", 0.8, 0.8); }
 TEST(recall_without_codes) { recall_with("ivf(code=none)", 0.95, 1); }
 
 /* ---- while the table changes --------------------------------------------- */
 
-/* Own changes are seen, by their session alone, until they are rolled back. */
+/* A session's own changes are visible, to that session alone, until they are
+** rolled back. */
 static void transaction(emb_session *s, emb_session *other,
                         struct recall *recall) {
   static struct model before[KEYS], after[KEYS];
@@ -427,7 +430,7 @@ static void random_run(const char *index, uint64_t memory) {
     return;
   fill(s);
   for (uint64_t i = test_random() % 40; i; i--)
-    step(store); /* it is being made when the changes begin, or is not */
+    step(store); /* the changes may begin while the index is being built */
   for (unsigned i = 0; i < help_amount(60); i++) {
     change_and_ask(store, s, other, &recall);
     if (i == 30)
@@ -453,7 +456,7 @@ TEST(changes) { random_run("ivf()", 0); }
 TEST(changes_without_codes) { random_run("ivf(code=none)", 0); }
 TEST(changes_on_disk) { random_run("ivf(code=4)", 1); }
 
-/* Rows that all moved by steps are in the lists where they belong. */
+/* After steps have moved all rows, they are in the right lists. */
 TEST(steps_are_followed) {
   emb_store *store;
   emb_session *s;
@@ -481,7 +484,7 @@ TEST(steps_are_followed) {
   help_close(store, s);
 }
 
-/* It is made anew beside the one that is used. */
+/* The new index is built while the old one stays in use. */
 TEST(grows) {
   emb_store *store;
   emb_session *s;
@@ -526,7 +529,7 @@ TEST(is_kept) {
   config = (emb_config){.flags = EMB_OPEN_STEP};
   if (!help_open(help_path("s"), &config, &store, &s))
     return;
-  ask_randomly(s, rows, &recall); /* not there yet */
+  ask_randomly(s, rows, &recall); /* not built yet */
   settle(store, "ready");
   CHECK_EQ_INT(help_stat(store, "nearest_lists"), 20 * PARTS);
   ask(s, rows, &(emb_nearest_how){0}, 4, &recall);
@@ -564,7 +567,7 @@ TEST(bad_options) {
   }
 }
 
-/* Then all rows are compared. */
+/* Without an index all rows are compared. */
 TEST(no_memory_for_it) {
   emb_config config = {.flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
                        .dim = 512,
@@ -602,8 +605,8 @@ struct mover {
   _Atomic int *stop;
 };
 
-/* Keys of its own come and go, far from the origin.  What it has put it finds,
-** and what it has removed not. */
+/* Puts and deletes its own keys, far from the origin.  It finds the rows it has
+** put, and not those it has deleted. */
 static void *move_rows(void *arg) {
   struct mover *m = arg;
   emb_session *s;
@@ -621,7 +624,7 @@ static void *move_rows(void *arg) {
         STILL + m->number + MOVERS * ((int64_t)(random >> 33) % MOVING);
     for (int i = 0; i < WIDE; i++)
       vector[i] = 100 + (float)(random >> (i + 20) & 255);
-    /* One that is put while very many are recent is where it was. */
+    /* A row put while very many rows are recent stays where it was. */
     int looked_at =
         round % 8 == 1 && help_stat(m->store, "nearest_recent") < 60000;
     OK(s, emb_put(s, &key, 1, vector, NULL));
@@ -651,8 +654,8 @@ static void *move_rows(void *arg) {
   return NULL;
 }
 
-/* The rows near the origin do not change: they are found at any moment, while
-** the index is made, used, and made anew since the table has grown. */
+/* The rows near the origin do not change.  They are always found, while the
+** index is built, used, and built again because the table has grown. */
 TEST(beside_writers) {
   emb_config config = {.flags = EMB_OPEN_CREATE,
                        .dim = WIDE,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_large.c -- an index of neighbours of a table that is much larger than
-** its memory; many queries in one call; and rows that drift away from where the
-** centres are.  LONG=4 makes the table 30 times its memory.
+** nearest_large.c -- a neighbour index of a table that is much larger than its
+** memory; many queries in one call; and rows that drift away from the centres.
+** LONG=4 makes the table 30 times its memory.
 */
 #include "near_help.h"
 
@@ -24,7 +24,7 @@ static double square(const float *a, const float *b) {
   return sum;
 }
 
-/* Of the table's rows, how many are nearer than this. */
+/* How many of the table's rows are nearer than this. */
 static unsigned nearer_than(const float *query, int64_t rows, double distance) {
   unsigned n = 0;
   for (int64_t key = 0; key < rows; key++) {
@@ -83,7 +83,7 @@ TEST(larger_than_memory) {
 
 static struct near model;
 
-/* In one call, by several threads, the same comes as one by one. */
+/* One call with several threads gives the same as separate calls. */
 static void same_in_one_call(emb_session *s, emb_nearest_how how) {
   static float queries[ASKED * NEAR_DIM];
   static int64_t keys[ASKED * K], one[K];
@@ -125,7 +125,7 @@ TEST(many_queries_without_codes) { many("ivf(code=none)"); }
 
 /* ---- drift --------------------------------------------------------------- */
 
-/* All rows move away from all centres, bit by bit: then there are others. */
+/* All rows move away from all centres, bit by bit: new centres are made. */
 TEST(drifts) {
   emb_store *store;
   emb_session *s;
@@ -141,7 +141,7 @@ TEST(drifts) {
     for (int64_t key = 0; key < NEAR_KEYS; key++) {
       keys[key] = key;
       near_vector(old, key, 1);
-      near_vector(to, key + 5000, 3); /* of clusters of its own */
+      near_vector(to, key + 5000, 3); /* in separate clusters */
       for (int i = 0; i < NEAR_DIM; i++)
         steps[key * NEAR_DIM + i] = -(old[i] + 2 * to[i]) / 10;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_reader.c -- exact searches of a process that only reads: what it has
-** read stays in its memory, beside an owner that takes checkpoints, too; what
-** it finds is right.
+** nearest_reader.c -- exact searches in a process that only reads.  Pages it
+** has read stay in its memory, also while an owner takes checkpoints, and its
+** answers are right.
 */
 #include "engine/table/session/session.h"
 #include "files.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 enum { DIM = 64, EXTENT_KEYS = 960, FRAME = 256 * 1024, K = 10 };
-/* Its end is within an extent. */
+/* The table ends within an extent. */
 enum { KEYS = 20 * EXTENT_KEYS + 333, CHANGED = 2 * EXTENT_KEYS };
 enum { COLD = EMB_OPEN_COLD | EMB_OPEN_STEP };
 
@@ -88,7 +88,7 @@ static int64_t bytes_read(const struct table *t) {
   return help_stat(t->store, "read_bytes");
 }
 
-/* A search finds what it is to find.  Bytes that it read, -1: it did not. */
+/* Checks a search.  Returns the bytes that it read, or -1 if it is wrong. */
 static int64_t search(struct table *t, int64_t like) {
   float query[DIM];
   int64_t keys[K] = {0}, want[K] = {0};
@@ -104,7 +104,7 @@ static int64_t search(struct table *t, int64_t like) {
   return bytes_read(t) - before;
 }
 
-/* A scan finds all rows.  Bytes that it read, -1: it did not. */
+/* A scan finds all rows.  Returns the bytes that it read, or -1. */
 static int64_t scan(struct table *t) {
   enum { BATCH = 500 };
   static float vectors[BATCH * DIM];
@@ -146,7 +146,7 @@ TEST(reader_reads_once) {
   }
 }
 
-/* What does not fit is read each time. */
+/* Extents that do not fit are read each time. */
 TEST(reader_larger_than_memory) {
   static struct table t;
   if (!make_table(&t, 16) || !open_table(&t))
@@ -158,7 +158,7 @@ TEST(reader_larger_than_memory) {
   CHECK(help_close(t.store, t.s));
 }
 
-/* It goes on in the extent that it had in its memory half full. */
+/* The new owner continues the half-full extent in its memory. */
 TEST(reader_becomes_owner) {
   static struct table t;
   if (!make_table(&t, 64) || !open_table(&t))
@@ -179,8 +179,8 @@ TEST(reader_becomes_owner) {
 
 /* ---- another process owns the store -------------------------------------- */
 
-/* Changes the first rows, and one of the last, whenever it reads a value from
-** the pipe, and answers after a checkpoint. */
+/* For each value it reads from the pipe, changes the first rows and one of the
+** last, takes a checkpoint, and answers. */
 static void own_and_write(struct table *t, int in, int out) {
   char value;
   if (!open_table(t))
@@ -218,7 +218,7 @@ TEST(reader_reads_what_changed) {
     emb_look(t.store);
     int64_t read = search(&t, value);
     CHECK(value == 2 ? read > 18 * FRAME : read > 0);
-    /* Two extents and a little, with the ones in which they begin and end. */
+    /* Two extents and a little, plus those in which they begin and end. */
     CHECK(value == 2 || read <= 5 * FRAME);
     CHECK_EQ_INT(search(&t, value + 100), 0);
     CHECK_EQ_INT(scan(&t), 0);
@@ -233,7 +233,7 @@ TEST(reader_reads_what_changed) {
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* A page that cannot be used never comes into memory. */
+/* An unusable page is never brought into memory. */
 TEST(reader_finds_damage) {
   static struct table t;
   struct files files = {.n = 0};
@@ -247,7 +247,7 @@ TEST(reader_finds_damage) {
     return;
   struct file *log = files_find(&files, "log");
   size_t n = files_pages(log, &l, salt, pages, 4096);
-  /* In the middle, and the last one before the end. */
+  /* A page in the middle, and the last page before the end. */
   for (int last = 0; last < 2; last++) {
     struct file_page *page = &pages[last ? n - 1 : n / 2];
     size_t at = page->offset + 100 + test_random() % 3000;

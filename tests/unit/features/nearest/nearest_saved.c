@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** nearest_saved.c -- the file of an index of neighbours: the index that is
-** loaded from it answers like the one that was saved, whatever has happened to
-** the table since; and a file that is of no use is as good as none.
+** nearest_saved.c -- the file of a neighbour index.  The index loaded from it
+** answers like the saved one, whatever has happened to the table since; an
+** unusable file is treated like a missing one.
 */
 #include "near_help.h"
 
@@ -18,7 +18,7 @@ static const char *saved_path(const char *dir) {
   return path;
 }
 
-/* A table whose index is made and saved. */
+/* A table whose index is built and saved. */
 static int make(const char *dir, const char *index, emb_store **store,
                 emb_session **s) {
   memset(&model, 0, sizeof model);
@@ -31,7 +31,7 @@ static int make(const char *dir, const char *index, emb_store **store,
   return CHECK_STR(help_stat_text(*store, "nearest_file"), "saved");
 }
 
-/* As the files were when the owner died. */
+/* Copies the files as they would be after the owner died. */
 static int copy_store(const char *from, const char *to) {
   char command[2200];
   (void)snprintf(command, sizeof command, "rm -rf '%s' && cp -r '%s' '%s'", to,
@@ -87,7 +87,7 @@ TEST(same_answers_of_4_bits) { same_after("ivf(code=4, lists=30)"); }
 TEST(same_answers_of_1_bit) { same_after("ivf(code=1)"); }
 TEST(same_answers_without_codes) { same_after("ivf(code=none)"); }
 
-/* An index may be all that a table has besides one vector. */
+/* A table may have nothing besides one vector and an index. */
 TEST(kept_of_a_plain_table) {
   emb_config config = {.dim = NEAR_DIM,
                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
@@ -121,17 +121,17 @@ static void step_to(emb_session *s, int64_t from, int64_t end,
     OK(s, emb_peek(s, &key, 1, got, NULL, NULL));
     for (int i = 0; i < NEAR_DIM; i++)
       CHECK(got[i] - to[i] < 1e-5f && to[i] - got[i] < 1e-5f);
-    /* So that the row is exactly what the model has. */
+    /* Makes the row exactly equal to the model's. */
     model.version[key] = version;
   }
 }
 
 static void change(emb_session *s) {
   near_delete(s, &model, 0, 200);
-  near_put(s, &model, KEYS, KEYS + 300, 1); /* new ones */
-  near_put(s, &model, 1000, 1200, 2);       /* elsewhere */
+  near_put(s, &model, KEYS, KEYS + 300, 1); /* new rows */
+  near_put(s, &model, 1000, 1200, 2);       /* moved rows */
   near_delete(s, &model, 1300, 1400);
-  near_put(s, &model, 1350, 1400, 3); /* and come back */
+  near_put(s, &model, 1350, 1400, 3); /* put again */
 }
 
 static void look(emb_session *s) {
@@ -167,7 +167,7 @@ TEST(changes_before_a_crash) {
     return;
   OK(s, emb_begin(s));
   change(s);
-  OK(s, emb_prepare(s, &number)); /* it is in the log by then */
+  OK(s, emb_prepare(s, &number)); /* now it is in the log */
   emb_commit(s);
   if (!copy_store(from, to))
     return;
@@ -183,7 +183,7 @@ TEST(changes_before_a_crash) {
   help_close(after, s);
 }
 
-/* Rows that steps have moved far are not where they were saved. */
+/* Rows that steps have moved far are found at their new places. */
 TEST(steps_before_a_close) {
   emb_store *store;
   emb_session *s;
@@ -209,7 +209,7 @@ TEST(steps_before_a_close) {
   help_close(store, s);
 }
 
-/* What changed much is saved again at the close. */
+/* An index that has changed much is saved again at the close. */
 TEST(saved_again) {
   emb_store *store;
   emb_session *s;
@@ -234,7 +234,7 @@ TEST(saved_again) {
 
 /* ---- who only reads ------------------------------------------------------ */
 
-/* Without steps: the process that reads does not come to own the store. */
+/* Without steps, the reading process does not become the owner. */
 TEST(loaded_to_read) {
   emb_store *store;
   emb_session *s;
@@ -250,7 +250,7 @@ TEST(loaded_to_read) {
     CHECK_EQ_INT(help_stat(store, "owner"), 0);
     CHECK_EQ_INT(help_stat(store, "nearest_made"), !with_file);
     near_verifies(s, NULL);
-    /* The first write: the index stays, and follows. */
+    /* After the first write the index stays and is updated. */
     near_put(s, &model, 10, 11, 5u + (unsigned)with_file);
     near_finds(s, &model, 10, 11);
     CHECK_EQ_INT(help_stat(store, "owner"), 1);
@@ -279,7 +279,7 @@ static void write_at(const char *path, long at, int flip) {
   CHECK_EQ_INT(fclose(file), 0);
 }
 
-/* The index is made anew, and a new file takes the place of this one. */
+/* The index is built again, and a new file replaces this one. */
 static void of_no_use(const char *dir, const char *says, const char *report) {
   emb_store *store;
   emb_session *s;
@@ -290,7 +290,7 @@ static void of_no_use(const char *dir, const char *says, const char *report) {
     CHECK_STR(help_stat_text(store, "nearest_file"), says);
     CHECK_EQ_INT(help_stat(store, "nearest_made"), 1);
     CHECK(near_recall(s, &model, 10) >= 0.9);
-    near_put(s, &model, 0, 1, 1); /* it is the owner's to write a new one */
+    near_put(s, &model, 0, 1, 1); /* only an owner writes a new file */
     near_settle(store);
   }
   help_close(store, s);
@@ -354,7 +354,7 @@ TEST(of_other_options) {
     near_put(s, &model, 0, 1, 1);
     help_close(store, s);
   }
-  /* Each list begins with blocks that are not full. */
+  /* Each list starts with partly filled blocks. */
   const emb_config small = {.flags = EMB_OPEN_STEP,
                             .index = "ivf(memory=1, lists=4000)"};
   if (!help_open(help_path("s"), &small, &store, &s))
@@ -370,7 +370,7 @@ TEST(of_other_options) {
 
 /* ---- a life -------------------------------------------------------------- */
 
-/* Nearly all rows go: the index is made anew, of few lists. */
+/* Nearly all rows are deleted: the index is rebuilt with few lists. */
 TEST(shrinks) {
   emb_store *store;
   emb_session *s;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** sample.c -- emb_sample: uniform draws, with and without replacement, in every
-** state of a table; what is told of the rows; errors.
+** state of a table; the values returned with the rows; errors.
 **
-** Counts are compared with what should come by chi-square tests
+** Counts are compared with the expected ones by chi-square tests
 ** (chance_help.h).
 */
 #include "chance_help.h"
@@ -62,7 +62,7 @@ static size_t sample(emb_session *s, size_t n, const emb_sample_how *how) {
   return count;
 }
 
-/* Draws often, and compares with the same number of each key that is there. */
+/* Draws often, and compares the counts with equal counts of all keys. */
 static double uniformity(emb_session *s, uint32_t flags, size_t rows,
                          uint64_t seed) {
   size_t there = 0, all = 0;
@@ -119,7 +119,7 @@ TEST(each_key_is_drawn_alike_in_every_state) {
   help_close(store, s);
 }
 
-/* The index is made smaller before what is left of many keys is drawn from. */
+/* The index shrinks before a draw from the few keys left of many. */
 TEST(a_table_that_was_large) {
   enum { ALL = 60000, LEFT = ALL / 20 };
   emb_store *store;
@@ -153,8 +153,8 @@ TEST(a_table_that_was_large) {
   help_close(store, s);
 }
 
-/* Half of all keys are in one partition of 1024: what draws a partition first
-** and then one of its keys draws these too rarely. */
+/* Half of all keys are in one partition of 1024.  A sampler that draws a
+** partition first and then one of its keys draws these too rarely. */
 TEST(partitions_of_unequal_size) {
   emb_store *store;
   emb_session *s;
@@ -179,12 +179,12 @@ TEST(partitions_of_unequal_size) {
     all += m;
   }
   CHECK_EQ_INT(all, 40000);
-  /* 20,000, standard deviation 100: six of them */
+  /* mean 20,000, standard deviation 100: six of them */
   CHECK(got > 19400 && got < 20600);
   help_close(store, s);
 }
 
-/* The test has power: a sampler that is wrong by little is caught. */
+/* The test has power: it catches a sampler that is slightly biased. */
 TEST(a_biased_sampler_is_caught) {
   emb_store *store;
   emb_session *s;
@@ -197,7 +197,7 @@ TEST(a_biased_sampler_is_caught) {
     emb_sample_how how = seeded((uint64_t)i, EMB_SAMPLE_REPLACE);
     size_t n = sample(s, ROWS, &how);
     for (size_t j = 0; j < n; j++) {
-      /* every second key comes 15 % less often */
+      /* every second key is drawn 15 % less often */
       if (drawn[j] / 7 % 2 && test_random_from(&random) % 100 < 15)
         continue;
       counts[drawn[j] / 7]++;
@@ -236,7 +236,7 @@ TEST(what_is_told_of_the_rows) {
   CHECK_EQ_INT(sample(s, KEYS, &how), KEYS);
   CHECK(p[0] == 1 && mean[0] == 1);
   check_unique(KEYS);
-  /* More than there are: all that there are. */
+  /* A request for more rows than exist gives all rows. */
   CHECK_EQ_INT(sample(s, KEYS + 1, &how), KEYS);
   check_unique(KEYS);
   how.flags |= EMB_SAMPLE_REPLACE;
@@ -244,7 +244,7 @@ TEST(what_is_told_of_the_rows) {
   for (size_t i = 0; i < 2 * KEYS; i++)
     CHECK(p[i] == 1.0 / KEYS && mean[i] == 2);
   CHECK_EQ_INT(sample(s, 0, &how), 0);
-  /* Only keys, and as NULL says. */
+  /* Only keys, with the defaults. */
   size_t count = 0;
   OK(s, emb_sample(s, 5, NULL, &(emb_samples){.keys = drawn}, &count));
   CHECK_EQ_INT(count, 5);
@@ -263,7 +263,7 @@ TEST(what_must_not_come_does_not) {
     without[i] = (int64_t)i * 3 * 7;
   for (int i = 0; i < 250; i++) {
     without[WITHOUT + i] = -i - 1;                /* not in the table */
-    without[WITHOUT + 250 + i] = (int64_t)i * 21; /* again */
+    without[WITHOUT + 250 + i] = (int64_t)i * 21; /* repeated */
   }
   size_t left = KEYS - WITHOUT;
   for (uint32_t flags = 0; flags <= EMB_SAMPLE_REPLACE; flags++)
@@ -282,7 +282,7 @@ TEST(what_must_not_come_does_not) {
       if (!flags)
         check_unique(m);
     }
-  /* Nothing may come. */
+  /* No key may be drawn. */
   for (int i = 0; i < WITHOUT; i++)
     without[i] = (int64_t)i * 7;
   delete_range(s, WITHOUT, KEYS, 1);
@@ -296,8 +296,8 @@ TEST(what_must_not_come_does_not) {
   help_close(store, s);
 }
 
-/* Of few keys the sample depends on the keys alone; of many also on how they
-** came and went. */
+/* With few keys the sample depends on the keys alone; with many, also on how
+** they were added and removed. */
 TEST(a_seed_repeats_the_sample) {
   static int64_t first[2][KEYS];
   emb_store *store;
@@ -312,7 +312,7 @@ TEST(a_seed_repeats_the_sample) {
       if (round)
         CHECK(!memcmp(first[flags], drawn, 1000 * sizeof *drawn));
       memcpy(first[flags], drawn, 1000 * sizeof *drawn);
-      put_range(s, 1, 3); /* they are there */
+      put_range(s, 1, 3); /* existing keys */
       CHECK_EQ_INT(sample(s, 1000, &how), 1000);
       CHECK(!memcmp(first[flags], drawn, 1000 * sizeof *drawn));
       how.seed++;
@@ -336,7 +336,7 @@ TEST(a_seed_repeats_the_sample) {
   emb_sample_how how = seeded(5, 0);
   CHECK_EQ_INT(sample(s, 400, &how), 400);
   CHECK(!memcmp(first[0], drawn, 400 * sizeof *drawn));
-  /* Without a seed each call is another. */
+  /* Without a seed each call gives another sample. */
   how.flags = 0;
   CHECK_EQ_INT(sample(s, 200, &how), 200);
   memcpy(first[0], drawn, 200 * sizeof *drawn);
@@ -345,7 +345,7 @@ TEST(a_seed_repeats_the_sample) {
   help_close(store, s);
 }
 
-/* Keys below `from` and from `to` on do not come. */
+/* Keys below `from` and from `to` on are not drawn. */
 static void check_only(emb_session *s, int from, int to, uint32_t flags,
                        size_t n) {
   emb_sample_how how = seeded(1, flags);

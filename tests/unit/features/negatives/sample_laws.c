@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** sample_laws.c -- emb_sample: log-uniform draws and draws by frequency, and
-** the probabilities and expected counts that are told of them, against the
-** formulas and against what comes.
+** the probabilities and expected counts returned with them, against the
+** formulas and against the actual draws.
 */
 #include "chance_help.h"
 #include "store_help.h"
@@ -81,16 +81,16 @@ TEST(ranks_come_by_the_formula) {
   for (int k = 0; k < KEYS; k++)
     expected[k] = 500.0 * CALLS * rank_p(k, KEYS);
   CHECK(chance_ratio(counts, expected, KEYS) < 1);
-  /* This test would see ranks that are a third off. */
+  /* This test would detect ranks that are a third off. */
   for (int k = 0; k < KEYS; k++)
     expected[k] = 500.0 * CALLS * rank_p(k + 0.3, KEYS);
   CHECK(chance_ratio(counts, expected, KEYS) > 1);
   help_close(store, s);
 }
 
-/* How many draws there were, by what is told of each row. */
+/* The number of draws, from the values returned with each row. */
 static double draws_of(size_t n, int replaces) {
-  size_t rare = 0; /* the others' means may be 1 but for rounding */
+  size_t rare = 0; /* the other means may round to 1 */
   for (size_t i = 1; i < n; i++)
     rare = p[i] < p[rare] ? i : rare;
   double draws =
@@ -141,7 +141,7 @@ TEST(expected_counts_fit_what_comes) {
   help_close(store, s);
 }
 
-/* So few ranks are keys that they are listed. */
+/* Few ranks are keys, so the keys are listed. */
 TEST(few_ranks_are_keys) {
   enum { STEP = 100000 };
   open_table(0);
@@ -150,7 +150,7 @@ TEST(few_ranks_are_keys) {
   emb_sample_how how = law(1, (int64_t)KEYS * STEP, 0);
   CHECK_EQ_INT(sample(50, &how), 50);
   draws_of(50, 0);
-  /* All that there are, and of a range only its own. */
+  /* All keys; and with a range, only the keys in it. */
   CHECK_EQ_INT(sample(KEYS + 1, &how), KEYS);
   CHECK(mean[0] == 1 && mean[KEYS - 1] == 1);
   how.range = 10 * STEP + 1;
@@ -234,7 +234,7 @@ TEST(keys_come_by_how_often_they_were_updated) {
   check_power(0.25, 10000);
   CHECK_EQ_INT(help_stat(store, "sample_counted"), 1);
   CHECK(help_stat(store, "sample_bytes") >= KEYS * 8);
-  /* What changes by less than an eighth is not seen, what by more is. */
+  /* Changes by less than an eighth are not seen, larger ones are. */
   for (int k = 0; k < KEYS; k += 100)
     put(k, 2);
   check_power(1, 20000);
@@ -275,8 +275,8 @@ TEST(keys_that_went_do_not_come) {
   help_close(store, s);
 }
 
-/* Without replacement and with weights so unequal that drawing would not end,
-** against draws one after the other, from what is left. */
+/* Without replacement, and with weights so unequal that plain drawing would not
+** end, against successive draws from the remaining keys. */
 TEST(unequal_weights_without_replacement) {
   enum { FEW = 10, RUNS = 4000 };
   double weights[FEW];
@@ -342,7 +342,7 @@ static void *poor_resize(struct env *env, void *old, size_t bytes) {
   return env_posix.resize(env, old, bytes);
 }
 
-/* Each of the call's allocations fails, and all after it. */
+/* Each allocation of the call fails, together with all later ones. */
 static void fail_each(size_t n, emb_sample_how how) {
   long failed = 0;
   int rc = EMB_NOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** evict.c -- tables with a capacity: how many rows stay, which ones, and what
-** the choice costs.  The test moves the clock.
+** evict.c -- tables with a capacity: how many rows stay, which rows, and the
+** cost of the choice.  The test moves the clock.
 */
 #include "forget_help.h"
 
@@ -9,7 +9,7 @@
 
 enum { KEYS = 6000, DIM = 30, BATCH = 200, CAPACITY = 2000 };
 
-/* Version of the newest write, 0: not there; of a transaction's beginning. */
+/* Number of the newest write, 0: absent; saved: when the transaction began. */
 static int32_t rows[KEYS], saved[KEYS];
 
 static emb_config config(uint64_t capacity, uint32_t evict) {
@@ -24,8 +24,8 @@ static void begin(void) {
   memset(rows, 0, sizeof rows);
 }
 
-/* Rows of the model that are not there any more were evicted, so many as the
-** store says; what is there is right. */
+/* Rows of the model that are gone were evicted, as many as the store says (if
+** evicted >= 0); the rows present are right.  Returns how many are gone. */
 static uint64_t check_all(emb_session *s, int64_t evicted) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -130,7 +130,7 @@ static void against_a_model(uint32_t evict) {
         help_close(store, s);
         restarts++;
         before = 0;
-        c.capacity = c.evict = 0; /* what it has */
+        c.capacity = c.evict = 0; /* the store's own */
         if (!help_open(dir, &c, &store, &s))
           return;
         check_all(s, 0);
@@ -148,7 +148,7 @@ static void against_a_model(uint32_t evict) {
         emb_rollback(s);
         memcpy(rows, saved, sizeof rows);
       }
-      /* What was evicted meanwhile may have been put again. */
+      /* Rows evicted in the meantime may have been put again. */
       evicted += check_all(s, -1);
       before = help_stat(store, "evicted_keys");
       break;
@@ -156,7 +156,7 @@ static void against_a_model(uint32_t evict) {
       write_some(s, round);
     }
     if (!emb_in_transaction(
-            s)) { /* else it holds what is not the store's yet */
+            s)) { /* else the model contains uncommitted changes */
       evicted += check_all(s, help_stat(store, "evicted_keys") - before);
       before = help_stat(store, "evicted_keys");
     }
@@ -177,7 +177,7 @@ static void against_a_model(uint32_t evict) {
 TEST(lru_against_a_model) { against_a_model(EMB_EVICT_LRU); }
 TEST(lfu_against_a_model) { against_a_model(EMB_EVICT_LFU); }
 
-/* No background steps are taken: the writer keeps the bound. */
+/* No background steps run: the writer alone keeps the bound. */
 TEST(a_writer_alone) {
   emb_config c = config(CAPACITY, EMB_EVICT_LRU);
   emb_store *store;
@@ -215,7 +215,7 @@ static int64_t sorted[WORLD];
 static int64_t zipf(void) {
   double u = (double)(test_random() >> 11) * 0x1p-53;
   int64_t rank = (int64_t)pow(WORLD, u) - 1;
-  /* Popular keys are anywhere. */
+  /* Popular keys are scattered. */
   return rank * 7919 % WORLD;
 }
 
@@ -224,7 +224,7 @@ static int by_score(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Orders the rows that are there by what says which goes first. */
+/* Sorts the existing rows in the order of eviction. */
 static int64_t rank_rows(uint32_t evict) {
   double age = 0;
   int64_t n = 0;
@@ -247,8 +247,8 @@ static int64_t rank_rows(uint32_t evict) {
   return n;
 }
 
-/* After the store evicted some: how many of them are of those that had to go
-** first, had the choice been exact. */
+/* After the store evicted rows, counts how many of them an exact choice would
+** have evicted too. */
 static void judge(emb_session *s, int64_t n, uint64_t *gone, uint64_t *right) {
   static uint8_t found[ROOM * 2];
   int64_t left = 0;
@@ -317,7 +317,7 @@ TEST(lru_chooses_well_on_disk) { choice(EMB_EVICT_LRU, 1); }
 TEST(lfu_chooses_well_in_memory) { choice(EMB_EVICT_LFU, 64 << 20); }
 TEST(lfu_chooses_well_on_disk) { choice(EMB_EVICT_LFU, 1); }
 
-/* What was popular once goes before what is used now and then. */
+/* Rows that were popular once go before rows that are used now and then. */
 TEST(lfu_forgets_old_fame) {
   emb_config c = config(1000, EMB_EVICT_LFU);
   emb_store *store;
@@ -336,7 +336,7 @@ TEST(lfu_forgets_old_fame) {
     OK(s, emb_put(s, keys, 100, vectors, NULL));
     failing_pass(&forget_env, 10000000);
     forget_steps(store);
-    if (round == 60) { /* they do not go at once */
+    if (round == 60) { /* they do not go immediately */
       for (int i = 0; i < 100; i++)
         keys[i] = i;
       OK(s, emb_peek(s, keys, 100, vectors, found, NULL));
@@ -356,7 +356,7 @@ TEST(lfu_forgets_old_fame) {
 
 /* ---- what it costs ------------------------------------------------------- */
 
-/* A table in the order of its updates: little else is read than what goes. */
+/* In a table stored in update order, little is read except the rows evicted. */
 TEST(the_cost_follows_what_goes) {
   enum { MANY = 200000, PART = 1000 };
   emb_config c = config(MANY, EMB_EVICT_LRU);
@@ -392,8 +392,8 @@ TEST(the_cost_follows_what_goes) {
 
 /* ---- what was evicted ---------------------------------------------------- */
 
-/* Reads on from *since, in pieces; each row that is gone must be listed, and
-** nothing else.  Returns how many there were. */
+/* Continues reading from *since, in pieces; each row that is gone must be
+** listed, and nothing else.  Returns the number of rows listed. */
 static uint64_t read_on(emb_session *s, uint64_t *since, uint32_t ttl) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -445,7 +445,7 @@ static void told(uint32_t ttl) {
   c.ttl = ttl ? "20s" : NULL;
   if (!help_open(help_path("store"), &c, &store, &s))
     return;
-  /* Keeps all that it has not acknowledged. */
+  /* The store keeps everything that the consumer has not acknowledged. */
   OK(s, emb_delta_begin(s, "somebody", EMB_DELTA_NOW, UINT64_C(1) << 40));
   for (int32_t round = 0; round < (int32_t)help_amount(100); round++) {
     failing_pass(&forget_env, 1000000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** expire.c -- rows that go when their time to live is over, against a model,
-** with a clock that the test moves.
+** expire.c -- rows that expire after their time to live, against a model, with
+** a clock that the test moves.
 */
 #include "forget_help.h"
 
@@ -10,12 +10,13 @@
 
 enum { KEYS = 3000, DIM = 30, BATCH = 200 };
 
-/* Slot 0 goes after a day, 1 after an hour, 2 never, 3 and 4 after a week. */
+/* Slot 0 expires after a day, 1 after an hour, 2 never, 3 and 4 after a
+** week. */
 #define TTL "1d, 1:1h, 2:none, 3-4:1w"
 #define SHORTEST 3600
 
 static struct ttl ttl;
-/* updated_at, 0: not there; of a transaction's beginning. */
+/* updated_at, 0: absent; saved: when the transaction began. */
 static uint32_t rows[KEYS], saved[KEYS];
 
 static int64_t key_of(int i) { return (int64_t)(i % 6) << 48 | (i + 1); }
@@ -36,8 +37,8 @@ static void begin(void) {
 
 static uint32_t due(int i) { return ttl_due(&ttl, key_of(i), rows[i]); }
 
-/* What is there must be there, and may be gone only if it was due; the model
-** then notes which.  late: what must be gone. */
+/* Each row must match the model and may be gone only if it was due; the model
+** then drops it.  Rows due at or before `late` must be gone. */
 static void check_all(emb_session *s, uint32_t late, uint64_t *expired) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -96,7 +97,8 @@ static void check_copy(const char *dir, emb_session *s, const emb_config *c,
   emb_session *other;
   if (forget_open_copy(dir, s, c, &store, &other)) {
     check_all(other, forget_now(), expired);
-    /* It has recorded when the rest is due; the clock goes back after that. */
+    /* The copy knows when the other rows are due.  The clock is set back after
+    ** that. */
     memcpy(before, rows, sizeof rows);
     forget_env.still_wall_s += 30000;
     OK(other, emb_expire(other, NULL));
@@ -124,7 +126,7 @@ TEST(against_a_model) {
     case 0:
       failing_pass(&forget_env, (test_random() % 40000) * 1000000);
       break;
-    case 1: /* what a transaction held is looked at again a second later */
+    case 1: /* rows that a transaction held are examined a second later */
       failing_pass(&forget_env, 1000000);
       forget_steps(store);
       check_all(s,
@@ -195,7 +197,7 @@ static void put_range(emb_session *s, int64_t from, int64_t n) {
   }
 }
 
-/* What is read for expiry is what is old, also after a restart. */
+/* Expiry reads only old rows, also after a restart. */
 TEST(the_cost_follows_what_is_old) {
   const char *dir = help_path("store");
   emb_config c = config(EMB_TRACK_DATA, "1000s");
@@ -211,7 +213,7 @@ TEST(the_cost_follows_what_is_old) {
   put_range(s, 20000, 200000);
   for (int again = 0; again < 2; again++) {
     int64_t before;
-    if (again) { /* closed: the log is compacted, and much is not in memory */
+    if (again) { /* the close compacted the log, and much is not in memory */
       help_close(store, s);
       if (!help_open(dir, &c, &store, &s))
         return;
@@ -230,7 +232,7 @@ TEST(the_cost_follows_what_is_old) {
   forget_end();
 }
 
-/* Compacted records are due when they were. */
+/* Compaction does not change when records are due. */
 TEST(compaction_keeps_the_time) {
   emb_config c = config(EMB_TRACK_DATA, "1000s");
   emb_store *store;
@@ -255,8 +257,8 @@ TEST(compaction_keeps_the_time) {
   forget_end();
 }
 
-/* A transaction begins between the choice of an extent and the look into it,
-** and what it writes there is not the key's yet. */
+/* A transaction begins between the choice of an extent and its examination, and
+** its records there are not committed yet. */
 TEST(what_is_not_committed_is_not_forgotten) {
   emb_config c = config(EMB_TRACK_DATA, "1000s");
   emb_store *store;
@@ -295,8 +297,8 @@ TEST(what_is_not_committed_is_not_forgotten) {
   forget_end();
 }
 
-/* A crash: the checkpoint does not cover what came after it, into an extent
-** that it does cover. */
+/* A crash: the checkpoint covers an extent, but not the records written to the
+** extent later. */
 TEST(a_time_of_before_a_crash_is_not_trusted) {
   const char *dir = help_path("store"), *copy = help_path("copy");
   emb_config c = config(EMB_TRACK_DATA, "1000s, 1:10s");
@@ -330,7 +332,7 @@ TEST(a_time_of_before_a_crash_is_not_trusted) {
   forget_end();
 }
 
-/* Other times to live at the next open hold for what is there. */
+/* New times to live at the next open also apply to existing rows. */
 TEST(the_time_to_live_can_change) {
   const char *dir = help_path("store");
   emb_config c = config(EMB_TRACK_WALL, "30d");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_space.c -- what a store may occupy, on disk and in memory.
+** store_space.c -- how much a store may occupy, on disk and in memory.
 **
 ** DISK    However often a table was rewritten, its directory holds at most
 **         twice its live data, plus SLACK_BYTES, once the background work is
@@ -13,7 +13,7 @@
 
 enum {
   DIM = 64,
-  REC_BYTES = 4096 / 15, /* of disk, with its share of the page */
+  REC_BYTES = 4096 / 15, /* on disk, with its share of the page */
   BATCH = 256,
   SLACK_BYTES = 3 << 20,    /* extents that are not worth compacting, index */
   CONSTANT_BYTES = 4 << 20, /* session buffers, queues, stacks, C library */
@@ -73,7 +73,7 @@ static int all_are(emb_session *s, int64_t n, int32_t value) {
 
 /* ---- disk ---------------------------------------------------------------- */
 
-/* Background work until there is none, as the threads do. */
+/* Does background work until there is none, as the threads do. */
 static void settle(emb_store *store) {
   for (int more = 1; more;)
     if (!OK(NULL, emb_step(store, &more)))
@@ -87,8 +87,8 @@ static void holds_at_most(const char *dir, uint64_t live, const char *when) {
                    bytes >> 10, live >> 10);
 }
 
-/* Threads free what little there is to be freed when nothing was written for a
-** second, and not before; a busy machine lets them wait longer. */
+/* The threads free the last little space only when nothing was written for a
+** second; on a busy machine they take longer. */
 static void await_idle(const char *dir, uint64_t live) {
   struct timespec pause = {0, 20000000};
   for (int i = 0; i < 1500 && help_disk_bytes(dir) > 2 * live + SLACK_BYTES;
@@ -111,7 +111,7 @@ static int rewrite(emb_session *s, int way, int64_t n, int32_t round) {
   case REINSERT:
     return each_batch(s, delete_keys, n, 0) &&
            each_batch(s, put_keys, n, round);
-  default: /* some rolled back, and single rows in random order */
+  default: /* a rollback, and single rows in random order */
     if (!OK(s, emb_begin(s)) || !each_batch(s, emb_txn_put, n / 4, -1))
       return 0;
     emb_rollback(s);
@@ -140,7 +140,7 @@ static void ten_rewrites(int way, uint32_t flags) {
   for (int32_t round = 1; round <= ROUNDS; round++) {
     if (!rewrite(s, way, KEYS, round))
       return;
-    /* Without threads the work waits for us. */
+    /* Without threads the caller must run the work. */
     if (flags & EMB_OPEN_STEP)
       settle(store);
   }
@@ -174,7 +174,7 @@ TEST(space_reinsert) { ten_rewrites(REINSERT, EMB_OPEN_STEP); }
 TEST(space_small) { ten_rewrites(MANY_SMALL, EMB_OPEN_STEP); }
 TEST(space_threads) { ten_rewrites(MANY_SMALL, 0); }
 
-/* A temporary store compacts too; its file has no name. */
+/* A temporary store also compacts; its file has no name. */
 TEST(space_temporary) {
   enum { KEYS = 60000, ROUNDS = 5 };
   emb_config config = {.dim = DIM,

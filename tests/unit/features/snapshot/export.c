@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** export.c -- snapshots as files: what is exported and restored is the state of
-** the snapshot to the bit, whole or by increments; whatever cannot be restored
-** leaves the receiver as it was.
+** export.c -- snapshots as files: an export followed by a restore gives the
+** exact state of the snapshot, whole or by increments; a file that cannot be
+** restored leaves the receiver unchanged.
 **
-** Two stores are compared by their rows with all that these hold: vectors,
-** optimizer state, what they track.  SEED=n repeats a failure, LONG=n
-** multiplies the number of rounds.
+** Two stores are compared by their complete rows: vectors, optimizer state and
+** tracked values.  SEED=n repeats a failure, LONG=n multiplies the number of
+** rounds.
 */
 #include "store_help.h"
 
@@ -96,7 +96,7 @@ static void free_image(struct image *image) {
   image->rows = NULL;
 }
 
-/* The rows of a file without losses. */
+/* The rows of a file with a lossless encoding. */
 static int read_image(const char *path, struct image *to) {
   struct pack_reader *r;
   const struct pack_row *row;
@@ -119,7 +119,7 @@ static int read_image(const char *path, struct image *to) {
   return 1;
 }
 
-/* What is in a store now. */
+/* The present rows of a store. */
 static void take_image(struct table *t, struct image *to) {
   char path[400];
   uint64_t rows, bytes;
@@ -151,7 +151,7 @@ static void check_is(struct table *t, const struct image *want) {
 
 /* ---- whole and by increments --------------------------------------------- */
 
-/* The model of a snapshot is what a plain scan of the table gave at that
+/* The model of a snapshot is the result of a plain scan of the table at that
 ** moment. */
 static void check_scan(struct table *t, const struct image *image) {
   emb_scan *scan;
@@ -205,7 +205,7 @@ static void run_chain(const char *optimizer, uint32_t track) {
       OK(source.s,
          emb_snapshot_export(source.s, names[at], file, options, NULL, NULL));
       OK(copy.s, emb_snapshot_restore(copy.s, file, NULL));
-      if (below(3) == 0) /* again: it changes nothing */
+      if (below(3) == 0) /* a second restore changes nothing */
         OK(copy.s, emb_snapshot_restore(copy.s, file, NULL));
       check_is(&copy, &images[at]);
       if (below(3) == 0) {
@@ -265,8 +265,8 @@ static void *write_on(void *arg) {
   return NULL;
 }
 
-/* The file is the state of the moment, whatever is written, moved and compacted
-** while it is made. */
+/* The file has the state of the snapshot, whatever is written, moved and
+** compacted while it is made. */
 TEST(beside_a_writer) {
   struct image want, is;
   pthread_t writer;
@@ -316,7 +316,7 @@ TEST(an_increment_holds_what_changed) {
   OK(source.s, emb_put(source.s, &none, 1, row, NULL));
   OK(source.s, emb_delete(source.s, &none, 1, NULL));
   OK(source.s, emb_delete(source.s, &gone, 1, NULL));
-  OK(source.s, emb_optimize(source.s)); /* moves others */
+  OK(source.s, emb_optimize(source.s)); /* moves other rows */
   OK(source.s, emb_snapshot(source.s, "b"));
   OK(source.s, emb_snapshot_export(source.s, "b", file, NULL, &rows, &whole));
   CHECK_EQ_INT(rows, emb_count(source.s));
@@ -331,8 +331,8 @@ TEST(an_increment_holds_what_changed) {
   close_table(&source);
 }
 
-/* What a transaction had written when the older snapshot was taken, and
-** committed later, stands below that snapshot's mark. */
+/* Rows that a transaction had written when the older snapshot was taken, and
+** committed later, are below that snapshot's mark. */
 TEST(an_increment_holds_what_was_open) {
   float row[DIM] = {1};
   uint64_t rows;
@@ -419,7 +419,8 @@ static void count_chain(void *count, const char *line) {
   *(int *)count += strstr(line, "/chain is damaged") != NULL;
 }
 
-/* Then it is not known which increment fits; a whole snapshot always does. */
+/* With a damaged chain it is unknown which increment fits; a whole snapshot
+** always does. */
 TEST(a_damaged_chain) {
   char first[420], path[420];
   emb_err err;
@@ -463,7 +464,7 @@ TEST(a_damaged_chain) {
   test_count("damaged bytes of a chain", 256);
 }
 
-/* Another table: one that has other vectors, another optimizer, none. */
+/* Tables with other vectors, another optimizer, or none. */
 TEST(tables_of_another_kind) {
   struct image want;
   open_table(&source, "source", "adagrad", 0);
@@ -503,7 +504,7 @@ TEST(tables_of_another_kind) {
   close_table(&source);
 }
 
-/* Bits of the file flip, and it is cut: the table is as it was. */
+/* Bits of the file flip, or it is truncated: the table is unchanged. */
 TEST(a_damaged_file_changes_nothing) {
   struct image want;
   uint64_t tried = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot.c -- snapshots against a model: each must read back the state of its
-** moment, to the bit, whatever happens beside it and later.
+** snapshot.c -- snapshots against a model: each must read back exactly the
+** state of its moment, whatever happens at the same time and later.
 **
-** The store runs without threads (EMB_OPEN_STEP) in the least memory there is;
-** the seed decides every call, so SEED=n repeats a failure.  LONG=n multiplies
-** the number of calls.
+** The store runs without threads (EMB_OPEN_STEP) in the minimum memory; the
+** seed decides every call, so SEED=n repeats a failure.  LONG=n multiplies the
+** number of calls.
 **
-** BESIDE     What other sessions do while the index is written is done from the
-**            interrupt callback, which is asked before each partition: puts,
-**            deletions, new keys, a commit or rollback of a transaction that
-**            was open at the mark, and transactions that begin after it.
-** CRASHES    Now and then the directory is copied as it stands and the copy
-**            opened, as after a kill: every snapshot that was taken is in it.
+** BESIDE     While the index is written, the interrupt callback, which is
+**            called before each partition, does the work of other sessions:
+**            puts, deletions, new keys, a commit or rollback of a transaction
+**            that was open at the mark, and transactions that begin after it.
+** CRASHES    Now and then the directory is copied as it is and the copy opened,
+**            as after a kill: it has every snapshot that was taken.
 */
 #include "store_help.h"
 
@@ -33,11 +33,11 @@ static struct {
   emb_config config;
   char dir[400];
   emb_store *store;
-  emb_session *s, *other; /* the snapshots', and for all else */
+  emb_session *s, *other; /* for snapshots, for all else */
   int32_t values[KEYS], mine[KEYS];
   int txn;
   uint8_t claimed[KEYS];
-  int beside; /* percent of partitions before which something is done */
+  int beside; /* percent of partitions before which others write */
   struct kept snaps[SNAPS];
   uint64_t taken, read, crashes, during, numbers;
   float rows[BATCH * DIM];
@@ -47,7 +47,7 @@ static struct {
 static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
 static int chance(uint32_t percent) { return below(100) < percent; }
 
-/* Keys all over the range of hashes and of int64. */
+/* Keys spread over the range of hashes and of int64. */
 static int64_t key_of(uint32_t i) {
   return i % 3 ? (int64_t)i : (int64_t)(i * UINT64_C(0x9e3779b97f4a7c15));
 }
@@ -300,7 +300,7 @@ static void crash(void) {
     return;
   if (emb_in_doubt(store))
     emb_resolve(store, emb_in_doubt(store), 1, &err);
-  /* The owner's work must respect them as well. */
+  /* The new owner's work must keep the snapshots as well. */
   OK(s, emb_put(s, m.keys, 1, m.rows, NULL));
   if (chance(30))
     OK(s, emb_optimize(s));
@@ -407,7 +407,7 @@ TEST(names_and_limits) {
     OK(m.s, emb_snapshot(m.s, name));
   }
   GIVES(m.s, EMB_RANGE, emb_snapshot(m.s, "one-too-many"));
-  OK(m.s, emb_snapshots(m.s, &info, 1, &n)); /* of one moment: by name */
+  OK(m.s, emb_snapshots(m.s, &info, 1, &n)); /* equal times: sorted by name */
   CHECK_EQ_INT(n, EMB_SNAPSHOTS_MAX);
   CHECK_STR(info.name, "n1");
   for (int i = 1; i < EMB_SNAPSHOTS_MAX; i++) {
@@ -437,8 +437,8 @@ TEST(of_an_empty_table) {
   finish();
 }
 
-/* A snapshot keeps its extents, and dropping it gives them back; what is beside
-** it is compacted meanwhile. */
+/* A snapshot keeps its extents, and dropping it releases them; the other
+** extents are compacted in the meantime. */
 TEST(space_is_kept_and_given_back) {
   uint64_t before, with;
   int more;
@@ -464,7 +464,7 @@ TEST(space_is_kept_and_given_back) {
   finish();
 }
 
-/* An interrupt, and files that were left over. */
+/* An interrupt, and leftover files. */
 static int stop(void *left) { return (*(int *)left)-- <= 0; }
 
 TEST(one_that_was_not_finished_is_gone) {
@@ -495,7 +495,8 @@ static void count_problem(void *count, const char *line) {
   *(int *)count += strstr(line, "snap-s") != NULL;
 }
 
-/* Any byte of its file: an error that names it, and nothing else changes. */
+/* Damage to any byte of a snapshot's file is an error when it is read; nothing
+** else changes. */
 TEST(a_damaged_file_is_told) {
   uint64_t tried = 0;
   start(0, EMB_F32);
@@ -517,7 +518,7 @@ TEST(a_damaged_file_is_told) {
     fputc(byte ^ (1 << below(8)), file);
     fclose(file);
     open_store();
-    if (i % 2) /* by its owner, else by a reader */
+    if (i % 2) /* as the owner, else as a reader */
       put_some();
     emb_snap *snap;
     int problems = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** warm.c -- the warm-up after an open: what is in memory then, that nothing is
-** wrong because of it, and that the file of the hot set is no more than advice.
+** warm.c -- the warm-up after an open: it brings the right rows into memory and
+** breaks nothing, and the file of the hot set is only advice.
 */
 #include "engine/features/warmup/hot.h"
 #include "engine/table/session/session.h"
@@ -28,7 +28,7 @@ static int open_table(struct table *t) {
 
 static int close_table(struct table *t) { return help_close(t->store, t->s); }
 
-/* Puts keys from, from + step ... below end, in an order that is not theirs. */
+/* Puts keys from, from + step ... below end, not in key order. */
 static int put(struct table *t, int64_t from, int64_t end, int64_t step,
                int32_t value) {
   enum { BATCH = 256 };
@@ -48,7 +48,7 @@ static int put(struct table *t, int64_t from, int64_t end, int64_t step,
   return good;
 }
 
-/* Every key is what it is to be. */
+/* Every key has its expected value. */
 static int all_right(struct table *t) {
   enum { BATCH = 500 };
   int64_t keys[BATCH];
@@ -99,7 +99,7 @@ static int make_table(struct table *t, int64_t n, uint64_t frames,
 
 static int reopen(struct table *t) { return close_table(t) && open_table(t); }
 
-/* Background work by hand until the warm-up is over. */
+/* Runs background steps until the warm-up is over. */
 static int step_through(struct table *t) {
   int more = 1;
   for (int i = 0; i < 100000 && strcmp(state(t), "running") == 0; i++)
@@ -108,7 +108,7 @@ static int step_through(struct table *t) {
   return CHECK(strcmp(state(t), "done") == 0);
 }
 
-/* Gets of n keys from `from` on; how many came from disk. */
+/* Gets n keys from `from` on; returns how many came from disk. */
 static int64_t from_disk(struct table *t, int64_t from, int64_t n,
                          int64_t stride) {
   float vector[DIM];
@@ -144,7 +144,7 @@ static void whole_table(uint32_t flags) {
   CHECK_EQ_INT(stat_of(&t, "read_pages"), 0);
   CHECK_EQ_INT(stat_of(&t, "evictions"), 0);
   CHECK(access(help_path("store/" HOT_NAME), F_OK) != 0);
-  /* What it brought back is written to as before. */
+  /* Rows that the warm-up brought back can be written as before. */
   CHECK(put(&t, 0, t.n, 3, 2) && all_right(&t) && help_verify(t.s));
   CHECK(reopen(&t) && OK(t.s, emb_warm(t.s)) && all_right(&t));
   CHECK_EQ_INT(stat_of(&t, "get_disk"), 0);
@@ -155,7 +155,7 @@ static void whole_table(uint32_t flags) {
 TEST(warm_whole_table) { whole_table(0); }
 TEST(warm_by_steps) { whole_table(EMB_OPEN_STEP); }
 
-/* Without being asked for. */
+/* The warm-up begins without a call of emb_warm. */
 TEST(warm_begins_by_itself) {
   struct table t = {.n = 0};
   if (!make_table(&t, 12 * EXTENT_KEYS, 64, 0) || !reopen(&t))
@@ -164,7 +164,7 @@ TEST(warm_begins_by_itself) {
     usleep(10000);
   CHECK(strcmp(state(&t), "done") == 0);
   CHECK_EQ_INT(stat_of(&t, "rows_in_memory"), t.n);
-  /* Another user of the process does not begin it again. */
+  /* Opening the store again in this process does not restart it. */
   int64_t bytes = stat_of(&t, "warm_bytes");
   emb_store *again;
   emb_session *s;
@@ -178,7 +178,7 @@ TEST(warm_begins_by_itself) {
   free(t.values);
 }
 
-/* More extents than frames, but half of what is in them is dead. */
+/* More extents than frames, but half of their records are dead. */
 TEST(warm_sparse_extents) {
   struct table t = {.n = 0};
   int64_t absent = 0;
@@ -204,8 +204,8 @@ TEST(warm_sparse_extents) {
   free(t.values);
 }
 
-/* A process that was warm as a reader, and then writes: the memory of what it
-** had read in must be given up for that. */
+/* A process that was warm as a reader and then writes must give up the memory
+** of the extents it had read in. */
 TEST(warm_reader_becomes_owner) {
   struct table t = {.n = 0};
   if (!make_table(&t, 50 * EXTENT_KEYS, 56, 0) || !reopen(&t) ||
@@ -213,8 +213,8 @@ TEST(warm_reader_becomes_owner) {
     return;
   CHECK_EQ_INT(stat_of(&t, "owner"), 0);
   CHECK(stat_of(&t, "log_bytes_in_memory") >= 50 * FRAME);
-  /* The extents of what is put have no live records any more: theirs is the
-  ** memory that is taken, and so what was put stays. */
+  /* The old extents of the rows put have no live records any more.  Their
+  ** memory is taken first, so the new rows stay. */
   CHECK(put(&t, 0, t.n / 2, 1, 2));
   CHECK(from_disk(&t, 0, t.n / 2, 1) < t.n / 20);
   for (int32_t round = 3; round < 6; round++)
@@ -235,7 +235,7 @@ TEST(warm_off) {
   CHECK_EQ_INT(stat_of(&t, "warm_bytes"), 0);
   CHECK(reopen(&t));
   CHECK(access(help_path("store/" HOT_NAME), F_OK) != 0);
-  /* A caller that asks for it gets it. */
+  /* A call of emb_warm runs the warm-up. */
   t.config.memory_bytes = 64 * FRAME;
   CHECK(reopen(&t) && OK(t.s, emb_warm(t.s)) && all_right(&t));
   CHECK_EQ_INT(stat_of(&t, "get_disk"), 0);
@@ -291,7 +291,7 @@ static void is_hot(struct table *t) {
                    "%d of %d hot keys were on disk", (int)disk, HOT_KEYS);
 }
 
-/* By a process that never wrote, and by an owner. */
+/* Closed by a process that never wrote, and by an owner. */
 TEST(warm_hot_set_at_close) {
   struct table t = {.n = 0};
   if (!make_hot(&t, EMB_OPEN_STEP))
@@ -304,13 +304,13 @@ TEST(warm_hot_set_at_close) {
       CHECK(put(&t, 1000, 1010, 1, 2));
     CHECK(close_table(&t));
   }
-  /* Half of the memory takes what is hottest; the other keys do no harm. */
+  /* The hottest rows take half of the memory; other keys do no harm. */
   CHECK(open_table(&t) && OK(t.s, emb_warm(t.s)) && all_right(&t));
   CHECK(close_table(&t));
   free(t.values);
 }
 
-/* Copied after a checkpoint, as a kill would leave it. */
+/* The store is copied after a checkpoint, as a kill would leave it. */
 TEST(warm_hot_set_after_kill) {
   struct table t = {.n = 0};
   if (!make_hot(&t, EMB_OPEN_STEP) || !open_table(&t))
@@ -332,9 +332,9 @@ TEST(warm_hot_set_after_kill) {
   free(t.values);
 }
 
-/* While what is hot is still being read in, little is in memory: a close then
-** does not forget the rest.  A long-lived store forgets what is not hot any
-** more. */
+/* While hot rows are still being read in, few of them are in memory: a close
+** then does not forget the rest.  A long-lived store forgets rows that are not
+** hot any more. */
 TEST(warm_keeps_hot_set) {
   struct table t = {.n = 0};
   int more;
@@ -365,8 +365,8 @@ static struct file *hot_file(struct files *files) {
   return CHECK(file != NULL && file->size >= 2 * BLOCK_BYTES) ? file : NULL;
 }
 
-/* Tried on a store that stays open: the file is read at each warm-up.  All of
-** the heads, and of the rest a sample; with LONG every byte. */
+/* The store stays open, and each warm-up reads the file.  Damages all bytes of
+** the heads and a sample of the rest; with LONG, every byte. */
 TEST(warm_damaged_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0};
@@ -412,13 +412,13 @@ static void sign(struct table *t, struct file *file) {
   }
 }
 
-/* What a word of a forged hot set could be. */
+/* A possible word of a forged hot set. */
 static uint64_t any_word(void) {
   uint64_t r = test_random();
   switch (r % 8) {
   case 0:
     return test_random();
-  case 1: /* an extent, that there may be */
+  case 1: /* an extent that may exist */
     return test_random() % 200;
   case 2:
     return test_random() % 200 | test_random() % 80 << HOT_WORDS_SHIFT;
@@ -428,13 +428,13 @@ static uint64_t any_word(void) {
     return 0;
   case 5:
     return WORD_ADDRESS_MASK - test_random() % 3;
-  default: /* a record that there may be, or of no slot */
+  default: /* a record that may exist, or of no slot */
     return (1 + test_random() % 3) << HOT_KIND_SHIFT |
            test_random() % (UINT64_C(130) << 10);
   }
 }
 
-/* Right checksums over wrong words. */
+/* Correct checksums over wrong words. */
 TEST(warm_hostile_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0}, was = {.n = 0};
@@ -469,7 +469,7 @@ TEST(warm_hostile_file) {
   free(t.values);
 }
 
-/* Of another store, of an older moment, or cut off. */
+/* A file of another store, an outdated file, or a truncated one. */
 TEST(warm_stale_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0};
@@ -503,7 +503,8 @@ TEST(warm_stale_file) {
   free(t.values);
 }
 
-/* It goes with the store, and so does what a kill has left of one. */
+/* The file is removed with the store, and so is one that a kill has left
+** unfinished. */
 TEST(warm_files_go) {
   struct table t = {.n = 0};
   emb_err err = {0, ""};
@@ -518,7 +519,7 @@ TEST(warm_files_go) {
   CHECK(access(left, F_OK) != 0);
   CHECK(close_table(&t));
   CHECK(access(help_path("store/" HOT_NAME), F_OK) == 0);
-  /* A table that fits now needs none. */
+  /* The table now fits into memory and needs no file. */
   t.config.memory_bytes = 200 * FRAME;
   CHECK(open_table(&t) && put(&t, 0, 1, 1, 3) && close_table(&t));
   CHECK(access(help_path("store/" HOT_NAME), F_OK) != 0);
@@ -531,8 +532,8 @@ TEST(warm_files_go) {
   free(t.values);
 }
 
-/* A page of the log that rotted: its extent does not come back as a whole, the
-** rows of its other pages are warm, and those of this one an error as before.
+/* A damaged page of the log: its extent does not come back as a whole.  The
+** rows of its other pages are warm, and its own rows give an error as before.
 */
 TEST(warm_leaves_damage) {
   struct table t = {.n = 0};
@@ -582,13 +583,13 @@ struct crowd {
 struct member {
   struct crowd *c;
   pthread_t thread;
-  int number; /* its keys have this remainder */
+  int number; /* remainder of its keys */
   uint64_t random;
 };
 
 enum { WRITERS = 3 };
 
-/* Puts, deletes and reads keys that are its own, so each is known. */
+/* Puts, deletes and reads its own keys only, so it knows each value. */
 static void *write_own(void *arg) {
   struct member *m = arg;
   struct table *t = m->c->t;
@@ -679,8 +680,8 @@ static void crowd(uint64_t frames, unsigned rounds) {
 TEST(warm_beside_writers) { crowd(48, help_amount(12)); }
 TEST(warm_beside_writers_large) { crowd(18, help_amount(12)); }
 
-/* Closed, or killed, at any moment of it.  The child may be in the middle of
-** the file of the hot set, too. */
+/* The child is closed or killed at any moment of the warm-up, also while it
+** writes the file of the hot set. */
 TEST(warm_is_cut_off) {
   struct table t = {.n = 0};
   unsigned kills = help_amount(30);
@@ -719,8 +720,8 @@ TEST(warm_is_cut_off) {
 
 /* ---- another process owns the store -------------------------------------- */
 
-/* Puts a value to all keys whenever it reads one from the pipe, and answers
-** after a checkpoint. */
+/* For each value it reads from the pipe, puts the value to all keys, takes a
+** checkpoint, and answers. */
 static void own_and_write(struct table *t, int in, int out) {
   char value;
   emb_err err;

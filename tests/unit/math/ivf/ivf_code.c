@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf_code.c -- tests of engine/math/ivf/code.c and scan.c: how far codes are
-** off, and that all forms of the scan come to what the codes stand for.
+** ivf_code.c -- tests of engine/math/ivf/code.c and scan.c: the error of codes,
+** and that all forms of the scan give the distances that the codes represent.
 */
 #include "test.h"
 
@@ -16,8 +16,8 @@ static const uint32_t dims[] = {1, 2, 3, 7, 8, 31, 32, 33, 64, 100, 256, 300};
 #define DIMS (sizeof dims / sizeof *dims)
 static const uint32_t widths[] = {8, 4, 1};
 
-/* What a code stands for.  Element i of b bits is in word i / (32 / b), where
-** its first bit is at % 4 * 8 + at / 4 * b, and at is i % (32 / b). */
+/* Decodes a code.  Element i of b bits is in word i / (32 / b), starting at bit
+** at % 4 * 8 + at / 4 * b, where at is i % (32 / b). */
 static void decode(const struct ivf_form *form, const uint32_t *words,
                    const uint8_t *marks, float *residual) {
   uint32_t bits = form->bits, in_word = 32 / bits;
@@ -64,7 +64,7 @@ TEST(codes_are_within_their_bounds) {
         uint32_t words[DIM_MAX];
         uint8_t marks[2];
         ivf__form_base(&form, ldexpf(1, size));
-        /* What is a thousand times as long as it was is not cut off. */
+        /* A vector a thousand times as long is not clipped. */
         fill(x, dims[d], ldexpf(size & 1 ? 1000 : 1, size));
         ivf__encode(&form, x, words, marks);
         decode(&form, words, marks, y);
@@ -83,7 +83,7 @@ TEST(codes_are_within_their_bounds) {
   }
 }
 
-/* RaBitQ's estimate, with a quarter more for the rounding of its marks. */
+/* RaBitQ's estimate, plus a quarter for the rounding of its marks. */
 TEST(one_bit_is_within_its_bound) {
   enum { DIM = 256, TIMES = 2000 };
   struct ivf_form form;
@@ -116,8 +116,8 @@ TEST(one_bit_is_within_its_bound) {
   CHECK(fabs(sum / TIMES) < 0.02);
 }
 
-/* What the scan says of an entry is its distance from what the entry's code
-** stands for, but for the rounding of the query. */
+/* The scan gives the distance between the rounded query and the vector that the
+** entry's code represents. */
 TEST(scans_say_what_codes_stand_for) {
   for (size_t d = 0; d < DIMS; d++) {
     for (int w = 0; w < 3; w++) {
@@ -178,7 +178,7 @@ TEST(scans_say_what_codes_stand_for) {
   }
 }
 
-/* Turning changes no product. */
+/* Rotation changes no product. */
 TEST(turning_keeps_products) {
   for (size_t d = 0; d < DIMS; d++) {
     float x[DIM_MAX], y[DIM_MAX];

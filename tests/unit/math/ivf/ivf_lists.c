@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** ivf_lists.c -- tests of engine/math/ivf: keys that are added, moved and
-** removed in any order, compared with a table of which are there, alone and
-** beside searches and removals by other threads; and a lack of memory.
+** ivf_lists.c -- tests of engine/math/ivf: keys are added, moved and removed in
+** any order, and compared with a table of the present keys, alone and during
+** searches and removals by other threads; and lack of memory.
 */
 #include "test.h"
 
@@ -33,7 +33,7 @@ static void vector_in(float *to, uint32_t list) {
   to[0] += (float)list * 10;
 }
 
-/* How often each key is in a list, and that it is in the right one. */
+/* Each present key is in the right list, exactly once, and no other key. */
 static void check_keys(struct ivf *ivf, const uint8_t *there) {
   static uint8_t seen[KEYS];
   uint64_t n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** ivf_search.c -- tests of engine/math/ivf: which of the nearest a search
-** finds, of each metric and code, compared with all distances; and what an
-** index takes.
+** finds, for each metric and code, compared with all distances; and the memory
+** of an index.
 */
 #include "test.h"
 
@@ -24,7 +24,8 @@ static float normal(void) {
   return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
-/* Rows around so many centres, which are further apart than rows of one. */
+/* Rows around this many centres, which are farther apart than the rows of one
+** cluster. */
 static void clustered(struct data *data, uint32_t clusters) {
   uint32_t dim = data->dim;
   float *centres = calloc((size_t)clusters * dim, sizeof *centres);
@@ -147,7 +148,7 @@ TEST(codes_find_the_nearest) {
   }
 }
 
-/* With some lists, the centres do. */
+/* With some lists, the centres choose. */
 TEST(lists_find_the_nearest) {
   for (uint32_t metric = EMB_L2; metric <= EMB_DOT; metric++) {
     struct data data = {.dim = 64, .n = 20000, .metric = metric};
@@ -163,7 +164,7 @@ TEST(lists_find_the_nearest) {
   }
 }
 
-/* Keys that do not count leave their places to others. */
+/* Keys that are filtered out leave their places to others. */
 static int is_odd(void *arg, int64_t key) {
   (*(int *)arg)++;
   return key & 1;

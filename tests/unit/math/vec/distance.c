@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** distance.c -- tests of engine/math/vec/distance.c: every form against sums in
-** long double, for all short dimensions, any place and distance of the rows,
-** values that are random, adverse, tiny or huge; nothing beyond a row is read.
+** long double, for all short dimensions, any address and stride of the rows,
+** and random, adverse, tiny or huge values; no read goes beyond a row.
 */
 #include "test.h"
 
@@ -18,10 +18,10 @@ enum { DIM_MAX = 65536, ROWS_MAX = 64, QUERIES_MAX = 70 };
 
 /* ---- vectors ------------------------------------------------------------- */
 
-/* What elements are like. */
+/* Kinds of elements. */
 enum kind {
   UNIFORM, /* -1 to 1 */
-  SPREAD,  /* of many magnitudes: what is added first is lost in what follows */
+  SPREAD,  /* of many magnitudes: early terms of a sum are lost in later ones */
   SPARSE,  /* zeros of both signs, ones, few others */
   POSITIVE,
   TINY, /* around FLT_MIN, or of float16 */
@@ -48,8 +48,7 @@ static float random_element(enum kind kind) {
   }
 }
 
-/* Vectors in a mapping that ends with the last of them, before what nobody may
-** read. */
+/* Vectors at the end of a mapping, just before a page that cannot be read. */
 struct guarded {
   char *mapping, *end;
   size_t bytes;
@@ -107,7 +106,7 @@ static void data_free(struct data *data) {
   free(data->row);
 }
 
-/* What is between the rows is NaN. */
+/* The gaps between the rows are NaN. */
 static void data_set_row(struct data *data, size_t i, const float *from) {
   char *to = data->memory.end -
              ((const char *)data->memory.end - (const char *)data->rows.first);
@@ -159,8 +158,8 @@ static struct exact exact_of(const float *query, const float *row, size_t dim) {
 
 static double worst; /* share of the bound */
 
-/* Whether what is within bound of want, or above what float32 can hold where a
-** result may be so. */
+/* Checks that got is within the bound of want, or not finite where the result
+** may exceed float32. */
 static void check_within(const char *form, const char *what, size_t dim,
                          float got, long double want, long double scale) {
   long double bound =
@@ -177,7 +176,7 @@ static void check_within(const char *form, const char *what, size_t dim,
              form, what, dim, (double)got, want, off / bound);
 }
 
-/* The choice of emb_distance is what the forms must not miss. */
+/* emb_distance decides: the forms must not miss its choice. */
 static void check_double(const float *query, const float *row, size_t dim,
                          const struct exact *exact) {
   long double bound = (long double)((double)dim + 20) * 0x1p-53L;
@@ -191,7 +190,7 @@ static void check_double(const float *query, const float *row, size_t dim,
 
 /* ---- every function of every form ---------------------------------------- */
 
-/* Results have a number behind them that must stay. */
+/* A number after the results that must not change. */
 static const float canary = 1234.5f;
 
 static void check_rows(const struct distance_ops *ops, const struct data *data,
@@ -224,7 +223,7 @@ static void check_tile(const struct distance_ops *ops, const struct data *data,
   to[n * width] = squares[n] = canary;
   ops->pack(panels, data->query, data->queries, data->dim);
   ops->tile[data->type](to, NULL, panels, width, &data->rows, data->dim);
-  memset(to, 0xff, n * width * sizeof *to); /* is set, not added to */
+  memset(to, 0xff, n * width * sizeof *to); /* to is set, not added to */
   ops->tile[data->type](to, squares, panels, width, &data->rows, data->dim);
   CHECK(to[n * width] == canary && squares[n] == canary);
   for (size_t i = 0; i < n; i++) {
@@ -300,7 +299,7 @@ TEST(rows_at_any_place_and_distance) {
     check_filled(1 + gap % 37, 9, 2, gap, gap * 5 % 67, SPREAD);
 }
 
-/* Around the parts that sums are made of, and the longest. */
+/* Around the sizes of partial sums, and the longest. */
 TEST(long_dimensions) {
   static const size_t dims[] = {255,  256,  257,  511,  513,  768,
                                 1000, 2047, 2048, 2049, 4100, 10007};
@@ -312,7 +311,7 @@ TEST(long_dimensions) {
   check_filled(DIM_MAX, 2, 1, 0, 0, TINY);
 }
 
-/* More rows than the tiles that share a part of the panels. */
+/* More rows than the tiles that share a part of the panels hold. */
 TEST(many_rows) {
   enum { N = 500, DIM = 300, QUERIES = 3 };
   for (int type = EMB_F32; type <= EMB_F16; type++) {
@@ -341,7 +340,7 @@ TEST(many_rows) {
   }
 }
 
-/* Each addition rounds the same way: a one, and after it halves of its last
+/* Each addition rounds the same way: a one, followed by halves of its last
 ** place or a little more. */
 TEST(roundings_that_add_up) {
   static const size_t dims[] = {16, 64, 256, 257, 2048, 4096, DIM_MAX};
@@ -363,7 +362,7 @@ TEST(roundings_that_add_up) {
   }
 }
 
-/* Products that cancel to what is far below the rounding of each. */
+/* Products that cancel to a sum far below the rounding of each product. */
 TEST(cancellation) {
   for (size_t dim = 2; dim <= 600; dim += 1 + dim / 7) {
     struct data data = data_new(dim, 3, 2, EMB_F32, 16, 0);
@@ -382,7 +381,7 @@ TEST(cancellation) {
   }
 }
 
-/* Equal vectors have no distance at all, and l2 of neighbours no rounding. */
+/* Equal vectors have distance 0, and l2 of neighbours has no rounding. */
 TEST(near_and_equal_vectors) {
   for (size_t dim = 1; dim <= 300; dim += 1 + dim / 5) {
     struct data data = data_new(dim, 4, 1, EMB_F32, 16, 0);
@@ -426,8 +425,8 @@ TEST(huge_elements_give_no_wrong_number) {
   }
 }
 
-/* What random vectors lose is a fair part of the bound: it is not so wide that
-** all pass. */
+/* The error of random vectors is a fair part of the bound: the bound is not so
+** wide that everything passes. */
 TEST(the_bound_is_of_the_right_size) {
   worst = 0;
   for (int i = 0; i < 100; i++)

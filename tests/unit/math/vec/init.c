@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** init.c -- tests of engine/math/vec/init.c: golden values, distributions, and
-** that nothing but seed, key and index matters.
+** that only seed, key and index matter.
 **
-** The statistical tests have limits that a right generator misses once in
+** The statistical tests have limits that a correct generator exceeds once in
 ** about 10^6 runs: SEED repeats a run.
 */
 #include "test.h"
@@ -20,8 +20,8 @@ static struct init parsed(const char *text) {
   return init;
 }
 
-/* Worked out from the definition outside of this program, the quantile from
-** Python's statistics.NormalDist. */
+/* Computed from the definition outside this program, the quantile by Python's
+** statistics.NormalDist. */
 TEST(golden_values) {
   static const struct {
     const char *text;
@@ -171,7 +171,7 @@ TEST(truncated_normal_is_cut_at_two_sigma) {
   CHECK((double)sample[0] >= -5 && (double)sample[COUNT - 1] <= 3);
 }
 
-/* A standard normal quantile against erfc, over all of it. */
+/* A standard normal quantile against erfc, over its full range. */
 TEST(normal_follows_its_quantile) {
   struct init normal = parsed("normal(std=1)"), uniform = parsed("uniform("
                                                                  "low=0, "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** optim.c -- tests of engine/math/vec/optim.c: each optimizer against its
-** formula in double arithmetic and against values computed by hand, every form
-** against the scalar one, rows that are refused, and the text form.
+** formula in double arithmetic and against golden values, every form against
+** the scalar form, rows that are refused, and the text form.
 */
 #include "test.h"
 
@@ -28,7 +28,7 @@ static double random_unit(void) {
   return (double)(int64_t)test_random() * 0x1p-63;
 }
 
-/* Every optimizer, with parameters that make each of them count. */
+/* Every optimizer, with values that make each parameter count. */
 static const char *const texts[] = {
     "sgd(lr=0.1)",
     "sgd(lr=0.1, weight_decay=0.01, clip_value=0.3, clip_norm=1, dc=0.5)",
@@ -100,7 +100,7 @@ static void oracle_gradient(const struct optim *o, const struct oracle *at,
   }
 }
 
-/* What is subtracted from w; or, for ftrl, the new z and n. */
+/* The amount subtracted from w; or, for ftrl, the new z and n. */
 static double oracle_element(const struct optim *o, struct oracle *at, int i,
                              double g) {
   double *a = &at->a[i], *b = &at->b[i], *c = &at->c[i], x;
@@ -195,7 +195,7 @@ TEST(formulas_over_a_thousand_steps) {
 }
 
 /* Two steps from (0.5, -0.25, 0.125) with (0.1, -0.2, 0.4), (-0.3, 0.05, 0.2),
-** worked out from the papers' formulas outside of this program. */
+** computed from the papers' formulas outside this program. */
 TEST(first_two_steps) {
   static const struct {
     const char *text;
@@ -257,7 +257,7 @@ static char gradient_room[4 * DIM_MAX + 8], read_room[4 * DIM_MAX + 8];
 
 static float *floats_at(char *room) { return (float *)(void *)(room + 3); }
 
-/* Some of them zeros of both signs. */
+/* Some are zeros of both signs. */
 static void random_floats(char *room, uint32_t n, double scale) {
   for (uint32_t i = 0; i < n; i++) {
     uint64_t zero = test_random() % 16;
@@ -468,7 +468,7 @@ TEST(float16_forms_agree) {
   }
 }
 
-/* The mean of many roundings of x is x, and each is one of its neighbours. */
+/* The mean of many roundings of x is x, and each gives a neighbour of x. */
 static void check_chance(double x) {
   enum { ROUNDS = 20000 };
   struct optim optim = parsed("sgd(lr=1, stochastic_rounding=1)");
@@ -512,7 +512,7 @@ TEST(chance_rounds_to_the_mean) {
   check_chance(65000.7);
 }
 
-/* Elements that are equal are rounded independently, in a long row too. */
+/* Equal elements are rounded independently, also in a long row. */
 TEST(chance_differs_from_element_to_element) {
   enum { DIM = 2048 };
   struct optim optim = parsed("sgd(lr=1, stochastic_rounding=1)");
@@ -541,7 +541,7 @@ TEST(rate_and_count_of_the_step) {
     step.step = 0;
     CHECK_EQ_INT(optim_apply(&slow, 2, a, a_state, g, &step), 0);
     step.lr = NAN;
-    step.step = t; /* what the row would count anyway */
+    step.step = t; /* as the row would count itself */
     CHECK_EQ_INT(optim_apply(&fast, 2, b, b_state, g, &step), 0);
     CHECK(fabs((double)(a[0] - b[0])) < 2e-6 &&
           fabs((double)(a[1] - b[1])) < 2e-6);
@@ -670,7 +670,7 @@ TEST(text_reads_back) {
   }
 }
 
-/* In a locale made for the occasion, as the machine may have none. */
+/* In a locale made for this test, as the machine may have none. */
 TEST(text_does_not_depend_on_the_locale) {
   const char *dir = test_dir();
   char command[512], out[OPTIM_TEXT_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** pick.c -- every form of pick against what it says.
+** pick.c -- every form of pick against its definition.
 */
 #include "test.h"
 

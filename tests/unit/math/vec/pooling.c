@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pooling.c -- tests of engine/math/vec/pooling.c: each form that this
-** processor has, against sums in double arithmetic, and against the scalar one
-** to the bit.
+** processor has, against sums in double arithmetic, and bit by bit against the
+** scalar form.
 */
 #include "test.h"
 
@@ -23,7 +23,7 @@ static void fill(float *to, size_t n) {
     to[i] = any_float();
 }
 
-/* The sum of an element and how far float32 may be off. */
+/* The sum of an element, and the error allowed in float32. */
 static double exact(const float *sum, const struct pooling_rows *rows, size_t k,
                     double *off) {
   double x = rows->begins ? 0 : (double)sum[k], size = fabs(x);
@@ -37,8 +37,8 @@ static double exact(const float *sum, const struct pooling_rows *rows, size_t k,
   return x;
 }
 
-/* All forms give the scalar one's bits, which are near the exact sum; what is
-** behind the elements stays. */
+/* All forms give the bits of the scalar form, which are near the exact sum; the
+** memory after the elements stays unchanged. */
 static void compare(const float *start, const struct pooling_rows *rows) {
   float want[DIM + 1], got[DIM + 1];
   memcpy(want, start, sizeof want);
@@ -76,7 +76,7 @@ TEST(sums_of_all_forms) {
   }
 }
 
-/* What is summed in two calls is what one call sums. */
+/* Summing in two calls gives the same as in one call. */
 TEST(sums_go_on) {
   static float rows[ROWS * DIM], weights[ROWS];
   fill(rows, ROWS * DIM);
@@ -112,8 +112,8 @@ TEST(division) {
       }
 }
 
-/* One element that is not finite is found wherever it is; two that cancel each
-** other, too. */
+/* A non-finite element is found at any position, and so are two that cancel
+** each other. */
 TEST(what_is_not_finite) {
   float sum[DIM], to[DIM];
   for (int f = 0; pooling__form(f); f++)

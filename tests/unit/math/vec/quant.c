@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant.c -- tests of engine/math/vec/quant.c: sizes and bytes worked out by
-** hand, the bound of the error over random and hostile rows, and what is
-** refused.
+** quant.c -- tests of engine/math/vec/quant.c: sizes and bytes computed
+** independently, the error bound for random and hostile rows, and refused
+** input.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "test.h"
@@ -56,7 +56,7 @@ TEST(bytes_by_hand) {
   CHECK(memcmp(out, x, sizeof x) == 0);
 }
 
-/* From the bytes back to the dimension, at every length there is. */
+/* From the bytes back to the dimension, for every length. */
 TEST(dimension_of_bytes) {
   uint32_t want[BYTES_MAX];
   for (int type = 0; type < TYPES; type++) {
@@ -64,7 +64,7 @@ TEST(dimension_of_bytes) {
     for (uint32_t dim = 1; dim <= 2 * BYTES_MAX; dim++) {
       size_t bytes = quant_bytes((enum quant_type)type, dim);
       if (bytes < BYTES_MAX)
-        want[bytes] = dim; /* the last, which is the even one */
+        want[bytes] = dim; /* the last one, which is even */
     }
     for (size_t bytes = 0; bytes < BYTES_MAX; bytes++)
       CHECK_EQ_INT(quant_dim((enum quant_type)type, bytes), want[bytes]);
@@ -74,7 +74,7 @@ TEST(dimension_of_bytes) {
   CHECK_EQ_INT(quant_dim(QUANT_INT4, SIZE_MAX), 0);
 }
 
-/* What emb.h offers of it. */
+/* The functions in emb.h. */
 TEST(public_functions_do_the_same) {
   static const char *const types[] = {"none", "float16", "int8", "int4"};
   float x[77], y[77], z[77];
@@ -137,7 +137,7 @@ TEST(public_functions_name_what_they_refuse) {
                 &err, "element 1 is not finite");
 }
 
-/* The bound over the part of the row that shares a scale. */
+/* The bound for the part of the row that shares a scale. */
 static double bound_at(enum quant_type type, const float *x, uint32_t dim,
                        uint32_t i) {
   uint32_t from = type == QUANT_INT4 ? i / QUANT_GROUP * QUANT_GROUP : 0;
@@ -157,8 +157,8 @@ static int fits_half(const float *x, uint32_t dim) {
   return 1;
 }
 
-/* Encodes and decodes at odd addresses.  Returns the largest part of the bound
-** that was reached. */
+/* Encodes and decodes at odd addresses.  Returns the largest error as a part of
+** the bound. */
 static double check_row(const float *x, uint32_t dim, enum quant_type type) {
   static char in[BYTES_MAX], out[BYTES_MAX], back[BYTES_MAX];
   size_t bytes = quant_bytes(type, dim);
@@ -205,7 +205,7 @@ TEST(random_rows_keep_the_bound) {
     for (int type = 0; type < TYPES; type++)
       worst[type] = fmax(worst[type], check_row(x, dim, (enum quant_type)type));
   }
-  /* The bound is not far from what happens. */
+  /* The bound is not far above the actual errors. */
   CHECK(worst[QUANT_F32] == 0);
   for (int type = 1; type < TYPES; type++)
     test_check(worst[type] > 0.98 && worst[type] <= 1, __FILE__, __LINE__,

@@ -2,7 +2,7 @@
 **
 ** vec.c -- tests of engine/math/vec: the scalar forms against an oracle in
 ** double arithmetic, and every wider form of this processor against the scalar
-** one.
+** form.
 */
 #include "test.h"
 
@@ -23,12 +23,12 @@ static double half_value(uint16_t half) {
   return half & 0x8000 ? -value : value;
 }
 
-/* The nearest half, ties to even: found by looking at its two neighbours.
-** The halves of one sign are ordered as their bits are. */
+/* The nearest half, ties to even: found by comparing the two neighbours.
+** Halves of one sign are ordered like their bits. */
 static uint16_t nearest_half(float from) {
   uint16_t sign = signbit(from) ? 0x8000 : 0;
   double x = fabs((double)from);
-  if (x >= 65520) /* half way from 65504 to the 65536 that is not there */
+  if (x >= 65520) /* halfway from 65504 to 65536, which is not a half */
     return (uint16_t)(sign | 0x7c00);
   uint16_t low = 0, high = 0x7c00;
   while (high - low > 1) {
@@ -105,7 +105,7 @@ static void check_to_half(const float *from, size_t n) {
 }
 
 /* Each half, the middle between it and the next, and their neighbours: all the
-** places where rounding changes its mind. */
+** places where rounding changes direction. */
 TEST(halves_and_their_middles_round_to_nearest_even) {
   static float from[4096];
   size_t n = 0;
@@ -134,7 +134,7 @@ TEST(random_floats_round_to_nearest_even) {
       uint32_t bits = (uint32_t)test_random();
       if (round % 3 == 1) /* near the range of halves */
         bits = (bits & 0x807fffff) | (90 + bits % 60) << 23;
-      if (round % 3 == 2) /* subnormal halves, and what rounds to zero */
+      if (round % 3 == 2) /* subnormal halves, and values that round to zero */
         bits = (bits & 0x807fffff) | (100 + bits % 14) << 23;
       from[i] = float_from_bits(bits);
     }
@@ -181,7 +181,7 @@ TEST(forms_agree_at_every_length_and_alignment) {
           form->to_f16(half, a, n);
           form->from_f16((float *)(void *)(wide_room[k] + off), half, n);
         }
-        /* Nothing beyond n either. */
+        /* Nothing beyond n may change. */
         if (memcmp(half_room[0], half_room[1], ROOM) != 0 ||
             memcmp(wide_room[0], wide_room[1], ROOM) != 0)
           test_check(0, __FILE__, __LINE__, "%s, length %zu, offset %zu",
@@ -238,7 +238,7 @@ TEST(find_bad_names_the_first_bad_element) {
         (void)odd_floats(room, off, n);
         memcpy(room + off + 4 * at, &bad[at % 5], 4);
         CHECK_EQ_INT(vec__form(f)->find_bad(x, n), at);
-        memcpy(room + off + 4 * (n - 1), &bad[n % 5], 4); /* a later one */
+        memcpy(room + off + 4 * (n - 1), &bad[n % 5], 4); /* later */
         CHECK_EQ_INT(vec__form(f)->find_bad(x, n), at);
         CHECK_EQ_INT(vec__form(f)->find_bad(x, at), at); /* n ends before it */
       }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** cache.c -- tests of engine/storage/cache (slots, frames, the hand) and of
-** kernel/promote.c, which decides what is in it.
+** kernel/promote.c, which decides which records are cached.
 */
 #include "test.h"
 #include "layout_help.h"
@@ -148,7 +148,7 @@ static void offer(int64_t key, uint64_t address, const void *value,
                                              .version = version});
 }
 
-/* A read of the key as rows/get.c does it; 1: it was in the cache. */
+/* Reads the key as rows/get.c does; returns 1 if it was in the cache. */
 static int read_key(int64_t key) {
   uint64_t word, version = 0;
   int64_t vector[DIM / 2];
@@ -169,7 +169,7 @@ static int read_key(int64_t key) {
   return 0;
 }
 
-/* used counts the words that point into the cache, all of them right. */
+/* All words that point into the cache are right, and `used` counts them. */
 static void check_words(void) {
   uint64_t cached = 0;
   for (int64_t key = 0; key < KEYS; key++) {
@@ -195,7 +195,7 @@ TEST(records_are_promoted_and_right) {
   close_core();
 }
 
-/* Records that are read again and again stay when many pass once. */
+/* Records that are read repeatedly stay when many are read once. */
 TEST(hot_records_survive_a_scan) {
   enum { HOT = 2000 };
   open_core();
@@ -218,7 +218,7 @@ TEST(hot_records_survive_a_scan) {
 TEST(record_that_moved_is_not_promoted) {
   open_core();
   char vector[DIM * 4] = {0};
-  (void)read_key(1); /* a frame is there */
+  (void)read_key(1); /* makes a frame */
   for (int64_t key = 2; key < 100; key++) {
     offer(key, log_address_of(key) + 1, vector, 1);
     offer(KEYS + key, 5, vector, 1);
@@ -235,8 +235,8 @@ TEST(record_that_moved_is_not_promoted) {
   close_core();
 }
 
-/* Of a slot that has another key's record by now, or is being filled or left,
-** a word says nothing. */
+/* A word gives no address if its slot now has another key's record, or is being
+** filled or emptied. */
 TEST(address_of_a_cached_record_is_its_own) {
   open_core();
   uint64_t word;

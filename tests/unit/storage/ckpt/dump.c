@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** dump.c -- tests of engine/storage/ckpt/dump.c: what is written is loaded
-** again, and a damaged index file never loads.
+** dump.c -- tests of engine/storage/ckpt/dump.c: a written index loads again,
+** and a damaged index file never loads.
 */
 #include "test.h"
 #include "layout_help.h"
@@ -11,7 +11,7 @@
 
 static emb_err err;
 
-/* As much of a core as the dump looks at. */
+/* The parts of a core that the dump uses. */
 static void open_core(struct core *core, uint32_t part_bits) {
   memset(core, 0, sizeof *core);
   memset(&err, 0, sizeof err);
@@ -144,8 +144,8 @@ TEST(round_trip_of_many_keys) { round_trip(10, 10, KEYS); }
 /* The block of sizes is only a hint. */
 TEST(round_trip_into_other_partitions) { round_trip(3, 10, KEYS); }
 
-/* A cached record's key is dumped with its place in the log; an uncommitted
-** insert not at all; an uncommitted change with its committed place. */
+/* A cached record's key is dumped with its log address, and an uncommitted
+** change with its committed address; an uncommitted insert is not dumped. */
 TEST(words_of_every_state) {
   struct core core;
   enum { CACHED = 500 };
@@ -194,7 +194,7 @@ TEST(skipped_extents_are_not_written) {
   CHECK_EQ_INT(extent_phys(log_extent(&core.log, 24)), EXTENT_NOWHERE);
   CHECK_EQ_INT(extent_phys(log_extent(&core.log, 23)), 17);
   close_core(&core);
-  /* A key that points into the skipped extent does not fit. */
+  /* A dump with a key that points into the skipped extent is corrupt. */
   open_core(&core, 4);
   add_extents(&core);
   gone = first_extent;
@@ -248,7 +248,7 @@ TEST(damage_is_detected) {
     }
   }
   CHECK_EQ_INT(load(&m), EMB_OK);
-  /* Two blocks in each other's place. */
+  /* Two blocks exchanged. */
   static char a[DUMP_BLOCK], b[DUMP_BLOCK];
   fseek(file, DUMP_BLOCK, SEEK_SET);
   CHECK_EQ_INT(fread(a, 1, sizeof a, file), sizeof a);
@@ -277,14 +277,14 @@ TEST(file_must_fit_its_manifest) {
   wrong.index_blocks--;
   CHECK_EQ_INT(load(&wrong), EMB_CORRUPT);
   wrong = m;
-  wrong.index_blocks++; /* reads zeros behind the end */
+  wrong.index_blocks++; /* reads zeros beyond the end */
   CHECK_EQ_INT(load(&wrong), EMB_CORRUPT);
   CHECK_EQ_INT(truncate(path, DUMP_BLOCK * 2), 0);
   CHECK_EQ_INT(load(&m), EMB_CORRUPT);
   wrong = m;
   wrong.index_generation++; /* no such file */
   CHECK_EQ_INT(load(&wrong), EMB_CORRUPT);
-  /* A file of another generation under this one's name. */
+  /* A file of another generation under the name of this one. */
   char other[PATH_BYTES];
   dump_path(other, sizeof other, test_dir(), 10);
   CHECK_EQ_INT(rename(path, other), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** identity.c -- tests of engine/storage/ckpt/identity.c: an owner whose files
-** were moved away, replaced or written by another process writes nothing any
-** more, says why, and what it had acknowledged is there when they are back.
+** were moved away, replaced, or written by another process stops writing and
+** says why; all acknowledged rows are there when the files are back.
 */
 #include "forget_help.h"
 
@@ -86,7 +86,7 @@ static void finish(emb_store *store, emb_session *s, int close_rc) {
   CHECK_EQ_INT(emb_close(store, &err), close_rc);
 }
 
-/* All that was acknowledged is there. */
+/* All acknowledged rows are there. */
 static void reopen(void) {
   emb_config c = forget_config(DIM);
   emb_store *store;
@@ -115,7 +115,7 @@ enum harm {
   HARMS
 };
 
-/* Writes a manifest over that of the store: another process has. */
+/* Overwrites the store's manifest, as another process would. */
 static void write_manifest(uint64_t more, int change_uuid) {
   struct manifest m;
   emb_err err;
@@ -178,7 +178,7 @@ static void undo_harm(enum harm harm) {
   }
 }
 
-/* All bytes of the directory that is there, in one number. */
+/* One hash of all bytes of the present directory. */
 static uint64_t state(void) {
   struct files files = {0};
   uint64_t sum = 0;
@@ -256,7 +256,7 @@ TEST(what_a_close_finds) {
     find(harm, CLOSE);
 }
 
-/* A slot of the manifest that rots is not another process's. */
+/* A damaged slot of the manifest is not taken for another process's write. */
 TEST(a_damaged_slot_is_forgiven) {
   emb_store *store;
   emb_session *s;
@@ -272,14 +272,14 @@ TEST(a_damaged_slot_is_forgiven) {
       manifest->bytes[slot * MANIFEST_SLOT + at] ^= 0x5a;
       CHECK(files_write_byte(manifest, dir, slot * MANIFEST_SLOT + at));
       OK(s, commit_row(s, ROWS));
-      OK(s, emb_checkpoint(s)); /* and mended */
+      OK(s, emb_checkpoint(s)); /* repairs it */
     }
   files_free(&files);
   help_close(store, s);
   reopen();
 }
 
-/* What the system refuses while one looks says nothing of the store. */
+/* A system error during the check says nothing about the store. */
 TEST(an_error_while_looking_is_one_of_io) {
   emb_store *store;
   emb_session *s;
@@ -302,7 +302,7 @@ TEST(an_error_while_looking_is_one_of_io) {
   reopen();
 }
 
-/* A store that nobody finds again has no files to look at. */
+/* A temporary store cannot be opened again, so its files are not checked. */
 TEST(a_temporary_store_has_no_files) {
   emb_config c = forget_config(DIM);
   emb_store *store;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** manifest.c -- tests of engine/storage/ckpt/manifest.c: of two slots the
-** newest whole one counts, whatever happens to the other.
+** manifest.c -- tests of engine/storage/ckpt/manifest.c: the newest intact slot
+** of the two counts, whatever happens to the other slot.
 */
 #include "test.h"
 
@@ -39,7 +39,8 @@ static int read_back(struct manifest *m) {
   return manifest_read(env, test_dir(), m, &err);
 }
 
-/* Everything but sum, magic and format, which are not the writer's. */
+/* Compares everything except sum, magic and format, which the caller does not
+** set. */
 static int same(const struct manifest *m, uint64_t generation) {
   struct manifest want = sample(generation);
   return memcmp(&m->clean, &want.clean,
@@ -69,7 +70,7 @@ static void peek(uint64_t offset, void *bytes, size_t n) {
   env->close(env, file);
 }
 
-/* One slot, as it was after a write that did not come to the other one. */
+/* Writes one slot, as after a write that did not reach the other slot. */
 static void write_generation(uint64_t generation) {
   struct manifest m = sample(generation);
   memcpy(m.magic, "embstore", 8);
@@ -89,21 +90,21 @@ TEST(newest_generation_is_read) {
   }
 }
 
-/* Generations begin with 1: a slot that says 0 is nobody's. */
+/* Generations begin with 1, so a slot with 0 is invalid. */
 TEST(generation_0_is_damage) {
   struct manifest m;
   write_generation(0);
   CHECK_EQ_INT(read_back(&m), EMB_CORRUPT);
 }
 
-/* A manifest that is not there has been moved away, with all that it names. */
+/* A missing manifest was moved away, with all files that it names. */
 TEST(a_missing_file_is_not_made) {
   struct manifest m = sample(5);
   CHECK_EQ_INT(manifest_write(env, test_dir(), &m, 1, &err), EMB_CANTOPEN);
   CHECK(manifest_is_missing(env, test_dir()));
 }
 
-/* Every state is in both slots: whichever is lost, the other one has it. */
+/* Both slots have every state: if one slot is lost, the other has it. */
 TEST(both_slots_are_written) {
   struct manifest m = sample(5), slots[2], back;
   write_generation(5);
@@ -141,7 +142,7 @@ TEST(first_manifest_has_both_slots) {
   CHECK_EQ_INT(damaged, -1);
 }
 
-/* Earlier versions left the second slot for later. */
+/* Earlier versions wrote the second slot later. */
 TEST(slot_that_was_never_written_is_no_damage) {
   int damaged = 0;
   write_generation(1);
@@ -162,7 +163,7 @@ TEST(torn_slot_falls_back_to_the_one_before) {
     poke(MANIFEST_SLOT, older, sizeof older);
     poke(MANIFEST_SLOT, newer, cut);
     CHECK_EQ_INT(read_back(&m), EMB_OK);
-    /* The last bytes of both are equal; then it is complete. */
+    /* If the last bytes of both are equal, the slot is complete. */
     char now[MANIFEST_SLOT];
     peek(MANIFEST_SLOT, now, sizeof now);
     CHECK(same(&m, memcmp(now, newer, sizeof now) == 0 ? 5 : 4));
@@ -203,27 +204,27 @@ TEST(flipped_bit_of_the_only_slot_is_an_error) {
   }
 }
 
-/* A slot that stands in the other one's place was misdirected. */
+/* A slot in the place of the other slot was misdirected. */
 TEST(misplaced_slot_does_not_count) {
   struct manifest slots[2], m;
   write_generation(4);
   write_generation(5);
   peek(0, slots, sizeof slots);
-  poke(0, &slots[1], MANIFEST_SLOT); /* 5 in the place of even ones */
+  poke(0, &slots[1], MANIFEST_SLOT); /* 5 in the even slot */
   CHECK_EQ_INT(read_back(&m), EMB_OK);
   CHECK(same(&m, 5));
   poke(MANIFEST_SLOT, &slots[0], MANIFEST_SLOT);
   CHECK_EQ_INT(read_back(&m), EMB_CORRUPT);
 }
 
-/* What a later version writes is refused by its number, not called damaged. */
+/* A later format is refused by its number, not reported as damage. */
 TEST(unknown_format_is_named) {
   struct manifest slots[2], m;
   write_generation(4);
   write_generation(5);
   peek(0, slots, sizeof slots);
   slots[1].format = 7;
-  memset(slots[1].zero, 1, sizeof slots[1].zero); /* it may use all of it */
+  memset(slots[1].zero, 1, sizeof slots[1].zero); /* it may use all bytes */
   slots[1].sum = hash_sum((char *)&slots[1] + 8, MANIFEST_SLOT - 8, 0, 0);
   poke(MANIFEST_SLOT, &slots[1], MANIFEST_SLOT);
   CHECK_EQ_INT(read_back(&m), EMB_NOTADB);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** gone.c -- tests of engine/storage/consumer/gone.c: each key once, with what
-** was said of it last, however many there are and however much of it is in the
-** file.
+** gone.c -- tests of engine/storage/consumer/gone.c: each key comes once, with
+** its last entry, however many entries there are and however much of the list
+** is in the file.
 */
 #include "test.h"
 
@@ -13,7 +13,7 @@ enum { KEYS = 5000 };
 
 static int64_t key_of(uint64_t i) { return (int64_t)(i * 7919) - 20000000; }
 
-/* n deletions of some keys, each compared with a table of what came last. */
+/* n deletions of some keys, compared with a table of the last ops. */
 static void random_order(size_t n, size_t keys) {
   uint8_t *last = calloc(keys, 1), op = 0;
   emb_err err = {0, ""};

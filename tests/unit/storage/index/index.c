@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
 ** index.c -- tests of engine/storage/index by one thread: every answer against
-** an array, memory per key, and what happens when there is no memory.
+** an array, memory per key, and lack of memory.
 */
 #include "test.h"
 
 #include "engine/emb.h"
 #include "engine/storage/index/index.h"
 
-/* Keys of a test by number: the corners, and then a mixture of dense,
-** strided and random ones. */
+/* Keys of a test by number: the extreme keys, and then a mixture of dense,
+** strided and random keys. */
 static int64_t key_of(uint64_t i) {
   const int64_t corners[] = {0, -1, INT64_MIN, INT64_MAX, 1, INT64_MIN + 1};
   if (i < 6)
@@ -132,7 +132,7 @@ TEST(corner_keys_are_keys_like_others) {
   close_index(&s);
 }
 
-/* An existing key is shown, not changed. */
+/* An existing key is returned, not changed. */
 TEST(insert_of_an_existing_key_says_where_it_is) {
   struct setup s;
   open_index(&s, &env_posix, 1, 4);
@@ -174,7 +174,7 @@ TEST(guard_may_refuse_a_new_key) {
       .key = 1, .hash = hash_key(1), .word = 9, .guard = agree, .arg = &asked};
   CHECK_EQ_INT(index_insert(&s.index, &one), EMB_OK);
   CHECK_EQ_INT(asked, 101);
-  /* A key that is there is not asked about. */
+  /* The guard is not called for an existing key. */
   one.word = 8;
   one.guard = refuse;
   CHECK_EQ_INT(index_insert(&s.index, &one), INDEX_EXISTS);
@@ -253,7 +253,7 @@ TEST(cleared_index_is_empty_and_usable) {
   close_index(&s);
 }
 
-/* All that is left is there, in an index of its size; and it grows again. */
+/* All remaining keys are in an index of their size, which grows again. */
 TEST(shrunk_index_has_what_is_left) {
   enum { KEYS = 40000 };
   for (int with_epoch = 0; with_epoch < 2; with_epoch++) {
@@ -376,8 +376,8 @@ static void count_memory(struct counting *c) {
   c->env.resize = counted_resize;
 }
 
-/* As the store's index: 24 bytes per key at every size above 100,000 keys,
-** also at the worst moment of a growth, and index_bytes is right about it. */
+/* As in a store: at most 24 bytes per key at every size above 100,000 keys,
+** also at the worst moment of a growth, and index_bytes is right. */
 TEST(at_most_24_bytes_per_key) {
   enum { FROM = 100000, TO = 2500000 };
   struct counting c;
@@ -405,8 +405,8 @@ TEST(at_most_24_bytes_per_key) {
   CHECK_EQ_INT(c.now, 0); /* nothing leaks */
 }
 
-/* With n allocations allowed and no more: a failed insert changes nothing, and
-** when there is memory again the same insert succeeds. */
+/* Allows only n allocations: a failed insert changes nothing, and the same
+** insert succeeds when there is memory again. */
 static void run_out_of_memory(int with_epoch, uint32_t part_bits) {
   enum { KEYS = 60000 };
   struct counting c;

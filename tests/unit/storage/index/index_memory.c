@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** index_memory.c -- tests of the index's buddy allocator: blocks never
-** overlap, and what is given back can be taken again, in other sizes too.
+** overlap, and freed blocks can be allocated again, in other sizes too.
 */
 #include "test.h"
 
@@ -12,7 +12,7 @@ struct taken {
   uint32_t order;
 };
 
-/* The first and last bytes carry the number of their owner. */
+/* The first and last bytes hold the number of their owner. */
 static void sign(struct taken *t, uint64_t owner) {
   memcpy(t->at, &owner, 8);
   memcpy(t->at + ((size_t)1 << t->order) - 8, &owner, 8);
@@ -44,7 +44,7 @@ TEST(random_blocks_do_not_overlap) {
       index__memory_give(&memory, t->at, t->order);
       t->at = NULL;
     } else {
-      /* Small ones are frequent; 4 MiB are mapped directly. */
+      /* Small blocks are frequent; 4 MiB are mapped directly. */
       t->order = INDEX_MEMORY_MIN_ORDER + (uint32_t)(test_random() % 4);
       if (test_random() % 8 == 0)
         t->order = INDEX_MEMORY_MIN_ORDER + (uint32_t)(test_random() % 11);
@@ -73,7 +73,7 @@ TEST(random_blocks_do_not_overlap) {
   index__memory_free_all(&memory);
 }
 
-/* Neighbours merge: after small ones are given back in any order, a large one
+/* Neighbours merge: after small blocks are freed in any order, a large block
 ** fits into the same memory. */
 TEST(small_blocks_merge_into_large_ones) {
   enum { SMALL = 512 };

@@ -2,15 +2,15 @@
 **
 ** marks.c -- marks around the end of a transaction.
 **
-** A transaction that is prepared has all its pages; its commit writes none.  So
-** a mark that is taken between the two and one that is taken after the commit
-** stand at the same place of the log if nothing else is written.  A copy that
-** took what leads to the first must not take the second for the same: its rows
-** would never come, or only with the next write.
+** A prepared transaction has all its pages; its commit writes none.  So a mark
+** taken between prepare and commit and a mark taken after the commit are at the
+** same place of the log if nothing else is written.  A copy that has reached
+** the first mark must not take the second mark for the same: the rows would
+** never come, or only with the next write.
 **
-** Nothing is written here after the commit.  What leads to the first mark is a
-** delta or a snapshot; the commit comes at once, after the store was opened
-** again, or by recovery.
+** Nothing is written here after the commit.  The copy reaches the first mark by
+** a delta or a snapshot; the commit comes immediately, after the store was
+** opened again, or by recovery.
 */
 #include "store_help.h"
 
@@ -77,7 +77,7 @@ static void close_both(void) {
   help_close(at.late, at.to_late);
 }
 
-/* Rows new, changed and gone, prepared by another session. */
+/* New, changed and deleted rows, prepared by another session. */
 static emb_session *prepare(int deletes) {
   emb_session *s = NULL;
   uint64_t number;
@@ -103,7 +103,7 @@ TEST(delta_before_and_after_a_commit) {
     emb_session *s = prepare(deletes);
     hand_on(at.s, "c", at.to);
     CHECK_EQ_INT(value_of(at.to, 20), 0);
-    hand_on(at.s, "c", at.to); /* and once more, nothing is new */
+    hand_on(at.s, "c", at.to); /* again: nothing is new */
     commit(s);
     hand_on(at.s, "c", at.to);
     check_equal(at.s, at.to);
@@ -124,7 +124,7 @@ TEST(undone_after_a_mark) {
   close_both();
 }
 
-/* A copy that began with a snapshot takes deltas whose consumer is older. */
+/* A copy that began with a snapshot takes deltas of an older consumer. */
 TEST(snapshot_before_a_delta_after_a_commit) {
   if (!open_both())
     return;
@@ -140,7 +140,7 @@ TEST(snapshot_before_a_delta_after_a_commit) {
   close_both();
 }
 
-/* The other way round: the delta does not have it, the snapshot does. */
+/* The reverse: the delta does not have the transaction, the snapshot does. */
 TEST(delta_before_a_snapshot_after_a_commit) {
   if (!open_both())
     return;
@@ -151,7 +151,7 @@ TEST(delta_before_a_snapshot_after_a_commit) {
   OK(at.s, emb_snapshot(at.s, "s"));
   OK(at.s, emb_snapshot_export(at.s, "s", path, NULL, NULL, NULL));
   OK(at.to_late, emb_snapshot_restore(at.to_late, path, NULL));
-  hand_on(at.s, "old", at.to_late); /* nothing that it does not have */
+  hand_on(at.s, "old", at.to_late); /* nothing new for this copy */
   check_equal(at.s, at.to_late);
   hand_on(at.s, "c", at.to);
   check_equal(at.s, at.to);
@@ -181,8 +181,8 @@ TEST(commit_after_a_crash) {
   close_both();
 }
 
-/* Asking again and again beside a prepared transaction writes nothing; what
-** others write meanwhile comes. */
+/* Repeated deltas during a prepared transaction write nothing; other sessions'
+** writes in the meantime are delivered. */
 TEST(many_marks) {
   if (!open_both())
     return;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** observe.c -- an observer that keeps a second table of what a store has: after
-** anything that changes rows the two are the same.
+** observe.c -- an observer that keeps a copy of a store's rows: after anything
+** that changes rows, the copy equals the store.
 **
 ** TABLE     Gradients, time and frequency, a time to live and a capacity, so
-**           that rows go by themselves, too; smaller in memory than on disk.
-** MIRROR    By key: whether it is there, its log address, and its value and
-**           version, unless the row was loaded from a checkpoint, or committed
-**           after its record had left memory: then only where it is.
-** EVENTS    Each says what the key had before: that is checked against the
-**           mirror, and so their order is.
+**           that rows also expire and are evicted; smaller in memory than on
+**           disk.
+** MIRROR    For each key: whether it is there, its log address, and its value
+**           and version.  If the row was loaded from a checkpoint, or committed
+**           after its record had left memory, only its address is known.
+** EVENTS    Each event has the previous state of the key.  It is checked
+**           against the mirror, and thereby the order of events.
 */
 #include "forget_help.h"
 
@@ -31,7 +32,7 @@ struct row {
 
 struct mirror {
   struct observer observer;
-  pthread_mutex_t lock; /* the observer's own */
+  pthread_mutex_t lock; /* of the observer */
   struct row rows[KEYS];
   int64_t count;
   uint64_t added, here, elsewhere, moved, removed, committed, loaded, resets;
@@ -111,7 +112,7 @@ static void on_reset(void *arg) {
   pthread_mutex_unlock(&m->lock);
 }
 
-/* Of a store that has no rows yet. */
+/* Starts the mirror of a store without rows. */
 static struct mirror *mirror_begin(emb_store *store) {
   struct mirror *m = calloc(1, sizeof *m);
   if (!CHECK(m != NULL))
@@ -144,8 +145,8 @@ static uint64_t address_of(emb_session *s, int64_t key) {
   return address;
 }
 
-/* No thread writes, and no transaction is open.  The number of values that
-** could be compared; -1: not the same. */
+/* No thread writes, and no transaction is open.  Returns the number of values
+** that could be compared, or -1 if there is a difference. */
 static int64_t compare(emb_session *s, const struct mirror *m) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -189,7 +190,7 @@ static void change(emb_session *s) {
   static float vectors[BATCH * DIM];
   size_t n = choose(keys, vectors);
   switch (below(7)) {
-  case 5: /* some come into the cache */
+  case 5: /* caches some */
   case 6:
     OK(s, emb_get(s, keys, n, vectors, NULL, NULL));
     return;
@@ -227,7 +228,7 @@ static void change_in_transaction(emb_session *s) {
   }
 }
 
-/* With savepoints, of which some are undone. */
+/* With savepoints, some of them rolled back. */
 static void transaction(emb_session *s) {
   int deep = 0;
   uint64_t number;
@@ -261,7 +262,7 @@ static emb_config table(void) {
   return c;
 }
 
-/* What a step does, and what is asked for. */
+/* Background steps, and work that is requested. */
 static void background(emb_store *store, emb_session *s) {
   uint64_t removed;
   switch (below(6)) {
@@ -283,7 +284,7 @@ static void background(emb_store *store, emb_session *s) {
   }
 }
 
-/* A snapshot is written, a scan is open: both observe, too. */
+/* A snapshot is written and a scan is open; both also observe. */
 static void beside(emb_session *s, emb_session *other) {
   int64_t keys[BATCH];
   emb_scan *scan;
@@ -300,7 +301,7 @@ static void beside(emb_session *s, emb_session *other) {
   }
 }
 
-/* Chance has brought every kind of change. */
+/* The random work has included every kind of change. */
 static int all_came(emb_store *store, const struct mirror *m) {
   return m->added && m->here && m->elsewhere && m->moved && m->removed &&
          m->committed && help_stat(store, "cache_admitted") > 0 &&
@@ -352,7 +353,7 @@ TEST(of_every_way_to_change_a_row) {
   forget_end();
 }
 
-/* A copy of a table takes a snapshot's file, and deltas. */
+/* A copy of a table takes a snapshot file and deltas. */
 TEST(of_files_that_are_taken) {
   emb_store *from, *to;
   emb_session *s, *t;
@@ -370,14 +371,14 @@ TEST(of_files_that_are_taken) {
     change(s);
   OK(s, emb_snapshot(s, "first"));
   OK(s, emb_snapshot_export(s, "first", help_path("file"), NULL, NULL, NULL));
-  change(t); /* is replaced */
+  change(t); /* to be replaced */
   OK(t, emb_snapshot_restore(t, help_path("file"), NULL));
   CHECK(compare(t, m) > 0);
   CHECK_EQ_INT(emb_count(t), emb_count(s));
   for (unsigned i = help_amount(10); i > 0; i--) {
     for (int k = 0; k < 5; k++)
       change(s);
-    if (i == 1) /* whatever came before */
+    if (i == 1) /* at last deletes for certain */
       for (int64_t key = 0; key < KEYS; key += 2)
         OK(s, emb_delete(s, &key, 1, NULL));
     OK(s, emb_delta_export(s, "copy", help_path("delta"), NULL, &about));
@@ -453,10 +454,10 @@ TEST(of_several_threads) {
 
 static struct shared {
   _Atomic int begin;       /* the table is observed */
-  _Atomic uint32_t rounds; /* that are durable */
+  _Atomic uint32_t rounds; /* durable ones */
 } * shared;
 
-/* Changes that are durable, and checkpoints, until it is killed. */
+/* Makes durable changes and checkpoints until the process is killed. */
 static void own(const char *dir) {
   emb_config config = {.dim = DIM,
                        .memory_bytes = 1,
@@ -490,7 +491,7 @@ static void wait_for_rounds(uint32_t n) {
   CHECK(atomic_load(&shared->rounds) >= n);
 }
 
-/* A process that reads sees checkpoints, and recovers what a kill leaves. */
+/* A reading process sees checkpoints, and recovers the store after a kill. */
 TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
   emb_config config = {.dim = DIM,
                        .memory_bytes = 1,
@@ -517,8 +518,8 @@ TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
   atomic_store(&shared->begin, 1);
   for (uint32_t n = 10; n <= 60; n += 10) {
     wait_for_rounds(n);
-    /* A call that has begun to read may go on at a checkpoint that the owner
-    ** takes meanwhile: then some of its rows are of the one before. */
+    /* If the owner takes a checkpoint during a call that reads, the call may
+    ** continue with it, and then has some rows of the previous one. */
     CHECK_EQ_INT(kill(child, SIGSTOP), 0);
     CHECK_EQ_INT(waitpid(child, &status, WUNTRACED), child);
     emb_look(store);
@@ -526,7 +527,7 @@ TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
     CHECK_EQ_INT(kill(child, SIGCONT), 0);
   }
   CHECK(m->resets > 0 && m->loaded > 0);
-  wait_for_rounds(75); /* of which a checkpoint has not all */
+  wait_for_rounds(75); /* not all in a checkpoint */
   (void)kill(child, SIGKILL);
   CHECK_EQ_INT(waitpid(child, &status, 0), child);
   uint64_t before = m->resets;
@@ -536,7 +537,7 @@ TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
     CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), EMB_OK);
   values = values < 0 ? values : compare(s, m);
   CHECK(emb_is_owner(store) && m->resets > before);
-  CHECK(values > 0); /* of records that recovery has read */
+  CHECK(values > 0); /* from records that recovery read */
   change(s);
   CHECK(compare(s, m) >= 0);
   help_verify(s);

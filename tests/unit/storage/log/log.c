@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** log.c -- tests of engine/storage/log: handing out slots, closing, flushing,
-** paging and dropping, and what stands in the file afterwards.
+** paging and dropping, and the contents of the file afterwards.
 */
 #include "test.h"
 #include "layout_help.h"
@@ -49,7 +49,7 @@ static void close_log(void) {
 static uint64_t first_page(void) { return layout.extent_pages; }
 static uint64_t tail(void) { return atomic_load(&log_.tail); }
 
-/* A file slot for the next extent, if there is none; 1: there is now. */
+/* Gets a file slot for the next extent if it has none, and then returns 1. */
 static int need_file_slot(void) {
   int none = !log_has_file_slot(&log_, 1) && !log_table_full(&log_);
   (void)pthread_mutex_lock(&log_.file_slot_lock);
@@ -94,7 +94,7 @@ static void flush_to(uint64_t page) {
   CHECK(atomic_load(&log_.flushed) == page);
 }
 
-/* Pages out up to n extents; how many it were. */
+/* Pages out up to n extents; returns how many. */
 static uint32_t page_out(uint32_t n) {
   uint64_t numbers[LOG_CHOOSE_MAX];
   n = log_choose(&log_, 0, numbers, n);
@@ -102,7 +102,7 @@ static uint32_t page_out(uint32_t n) {
   return n;
 }
 
-/* A record where a frame may be missing: flushes and pages out when it must. */
+/* Puts a record even if no frame is free: flushes and pages out as needed. */
 static uint64_t put_always(int stream, uint64_t txn) {
   uint64_t address = 0;
   int rc;
@@ -119,7 +119,7 @@ static uint64_t put_always(int stream, uint64_t txn) {
   return address;
 }
 
-/* A page as it is in the file. */
+/* Reads a page from the file. */
 static char *read_page(uint64_t page) {
   static _Alignas(4096) char bytes[1 << 20];
   uint64_t offset = log_offset(&log_, page);
@@ -135,7 +135,7 @@ static struct rec *rec_in(char *page, uint32_t slot) {
                                 (size_t)slot * layout.rec_bytes);
 }
 
-/* The page in the file is valid and holds the records of its own addresses. */
+/* The page in the file is valid and has the records of its addresses. */
 static uint32_t check_page(uint64_t page) {
   char *bytes = read_page(page);
   if (!CHECK(page_valid(&layout, bytes, log_.salt, page)))
@@ -215,7 +215,7 @@ TEST(another_kind_or_transaction_gets_another_page) {
   CHECK_EQ_INT(take(1, PAGE_DATA, 7, 1, &page[3], &slot, &got), EMB_OK);
   CHECK_EQ_INT(take(1, PAGE_DATA, 8, 1, &page[4], &slot, &got), EMB_OK);
   CHECK_EQ_INT(take(0, PAGE_TOMB, 0, 1, &page[5], &slot, &got), EMB_OK);
-  CHECK(page[5] == page[1] && slot == 4); /* streams do not disturb another */
+  CHECK(page[5] == page[1] && slot == 4); /* streams are independent */
   CHECK(page[0] < page[1] && page[2] < page[3] && page[3] < page[4]);
   flush_to(tail());
   const uint32_t kinds[] = {PAGE_DATA, PAGE_TOMB, PAGE_TOMB, PAGE_DATA,
@@ -276,11 +276,11 @@ TEST(close_marks_the_last_page) {
   CHECK(tail() == layout_page(&layout, address) + 1);
   log_close(&log_, LOG_TXN); /* none is open */
   CHECK(tail() == layout_page(&layout, address) + 1);
-  /* With no page open, an empty one is made that carries the flags. */
+  /* With no page open, an empty page is made for the flags. */
   page = tail();
   CHECK_EQ_INT(log_end_txn(&log_, PAGE_LAST, 9), EMB_OK);
   CHECK(tail() == page + 1);
-  /* A page that a seal closed carries no flags; so again an empty one. */
+  /* A page closed by a seal has no flags, so again an empty page is made. */
   CHECK_EQ_INT(put_record(LOG_TXN, 10, &address), EMB_OK);
   log_seal(&log_, tail());
   CHECK_EQ_INT(log_end_txn(&log_, PAGE_LAST, 10), EMB_OK);
@@ -357,7 +357,7 @@ TEST(room_runs_out_and_comes_back) {
   CHECK_EQ_INT(atomic_load(&log_.resident), 2);
   CHECK_EQ_INT(put_record(LOG_IMMEDIATE, 0, &address), EMB_OK);
   CHECK(layout_page(&layout, address) == at);
-  /* The oldest left, the others are still there. */
+  /* The oldest extent is gone, the others are still there. */
   uint64_t old = layout_address(&layout, first_page(), 0);
   CHECK(log_rec(&log_, old) == NULL);
   old = layout_address(&layout, first_page() + layout.extent_pages, 0);
@@ -377,14 +377,14 @@ TEST(extents_that_are_not_written_stay) {
   for (uint64_t e = 1; e <= 5; e++)
     CHECK_EQ_INT(atomic_load(&log_extent(&log_, e)->frame) != NULL, e > 2);
   flush_to(tail());
-  CHECK_EQ_INT(page_out(8), 2); /* the last one is being filled */
+  CHECK_EQ_INT(page_out(8), 2); /* the last extent is being filled */
   for (uint64_t page = first_page(); page < tail(); page++)
     (void)check_page(page);
   close_log();
 }
 
-/* Many more extents than frames and than the table first holds: every record
-** is found again in the file. */
+/* Many more extents than frames and than the table has room for at first: every
+** record is found again in the file. */
 TEST(table_grows) {
   open_log(4096, 4);
   uint64_t n = 0;
@@ -546,7 +546,7 @@ TEST(adopted_extents_are_where_they_were_said_to_be) {
   close_log();
 }
 
-/* A cleanly closed log goes on in its last extent. */
+/* A cleanly closed log continues in its last extent. */
 static void resume(int damage) {
   open_log(64, 4);
   uint64_t upto = first_page() + 2 * layout.extent_pages + 5, bytes;
@@ -671,8 +671,8 @@ static void *write_many(void *arg) {
   return NULL;
 }
 
-/* Two streams are filled while pages are sealed, written and paged out under
-** them: every record reaches the file as it was written. */
+/* Two streams are filled while pages are sealed, written and paged out: every
+** record reaches the file unchanged. */
 TEST(writers_beside_the_flusher) {
   pthread_t threads[WRITERS];
   open_log(256, 5);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** pack.c -- tests of engine/storage/pack: what is written reads back to the
-** bit; what is damaged, cut, forged, swapped or of another file never does; and
-** what fails leaves the file that was there.
+** pack.c -- tests of engine/storage/pack: a written file reads back bit by bit;
+** data that are damaged, truncated, forged, swapped or of another file never
+** do; and a failed write leaves the old file.
 */
 #include "test.h"
 
@@ -127,7 +127,8 @@ static int is_row(const struct pack_row *row, uint32_t i) {
                  m.value_bytes) == 0);
 }
 
-/* 0: as it was written; else the error; -1: it reads otherwise. */
+/* Returns 0 if the file reads as written, -1 if it reads differently, or the
+** error. */
 static int read_pack(struct env *env, const char *path) {
   struct pack_reader *r;
   const struct pack_row *row;
@@ -182,7 +183,7 @@ TEST(reads_back_what_was_written) {
   test_count("rows written and read back", rows);
 }
 
-/* As pack.h says it, whatever the width and the form of the loop. */
+/* As described in pack.h, for any width and any form of the loop. */
 TEST(planes_by_hand) {
   enum { N = 5, MOST = 40 };
   static char rows[N][8 * MOST + 3], planes[N * 8 * MOST], back[sizeof rows];
@@ -309,7 +310,7 @@ TEST(blocks_of_other_places_and_files_are_told) {
   memcpy(m.file + at[1], other, bytes);
   store_file(path, m.size);
   CHECK_EQ_INT(read_pack(&env_posix, path), EMB_CORRUPT);
-  /* the same block of the same rows, written another time */
+  /* the same block of the same rows, from another file */
   memcpy(m.file + at[1], m.file + at[0], bytes);
   memcpy(m.file + at[0], other, bytes);
   store_file(path, m.size);
@@ -317,7 +318,7 @@ TEST(blocks_of_other_places_and_files_are_told) {
   memcpy(m.file + at[1], first + at[1], bytes);
   store_file(path, m.size);
   CHECK_EQ_INT(read_pack(&env_posix, path), EMB_CORRUPT);
-  /* the whole of the other one is right */
+  /* the complete other file is right */
   memcpy(m.file, first, m.size);
   store_file(path, m.size);
   CHECK_EQ_INT(read_pack(&env_posix, path), 0);
@@ -338,7 +339,7 @@ static void sum_block(size_t at, uint64_t position) {
   memcpy(m.file + at, &block.sum, 8);
 }
 
-/* All checksums are right again; at: where the n blocks of rows are. */
+/* Corrects all checksums; at: offsets of the n blocks of rows. */
 static void sum_all(const uint64_t *at, size_t n) {
   uint64_t sum = hash_sum(m.file + 8, sizeof(struct pack_head) - 8, 0, 0);
   memcpy(m.file, &sum, 8);
@@ -361,11 +362,11 @@ TEST(forged_numbers_are_told_or_harmless) {
     size_t n = block_places(at, 64), place;
     uint64_t number = below(3) ? test_random() >> below(64) : below(5000);
     switch (below(3)) {
-    case 0: /* the head's numbers, not its name or text */
+    case 0: /* the numbers of the head, not its name or text */
       place = 16 + below(26) * 4;
       place = below(3) ? place : 272 + below(24) * 8;
       break;
-    case 1: /* a block's */
+    case 1: /* of a block */
       place = at[below((uint32_t)n)] + 8 + below(6) * 4;
       break;
     default:
@@ -376,7 +377,7 @@ TEST(forged_numbers_are_told_or_harmless) {
     store_file(path, m.size);
     int rc = read_pack(&env_posix, path);
     refused += rc != 0;
-    /* Marks and such do not matter here. */
+    /* Marks and similar numbers do not matter here. */
     test_check(rc == EMB_CORRUPT || rc == EMB_NOTADB || rc == 0, __FILE__,
                __LINE__, "number at %zu: %d %s", place, rc, m.err.text);
   }
@@ -412,7 +413,7 @@ TEST(what_is_no_pack_is_not_replaced) {
   store_file(made, 8);
   CHECK_EQ_INT(write_pack(&env_posix, path, 1), EMB_CANTOPEN);
   check_is_old(made);
-  store_file(made, 0); /* of one that was cut off at its beginning */
+  store_file(made, 0); /* left by a write that was cut off early */
   CHECK_EQ_INT(write_pack(&env_posix, path, 1), EMB_OK);
   CHECK(access(made, F_OK) != 0);
   CHECK(symlink("p", link) == 0);
@@ -424,7 +425,7 @@ TEST(what_is_no_pack_is_not_replaced) {
   CHECK_EQ_INT(read_pack(&env_posix, path), 0);
 }
 
-/* Every call fails once: the old pack is there, or the whole new one. */
+/* Every call fails once: the old pack is there, or the complete new one. */
 static void fail_writes(uint32_t kinds, int error) {
   struct failing f;
   struct paths p = get_paths();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pack_texts.c -- tests of the texts in a pack (engine/storage/pack/texts.c):
-** they read back, over blocks and of any length; a file of integers gets them
-** and keeps its rows; and what is damaged, or forged with right checksums, is
-** an error.
+** they read back, across blocks and with any length; a file of integers gets
+** texts and keeps its rows; damage, and forgery with right checksums, is an
+** error.
 */
 #include "test.h"
 
@@ -120,7 +120,7 @@ static int is_text(const struct pack_text *text, uint32_t i) {
          memcmp(text->at, t.texts[i].at, text->n) == 0;
 }
 
-/* 0: as it was written; else the error, or -1. */
+/* Returns 0 if the texts read as written, else the error, or -1. */
 static int read_texts_in(struct env *env, const char *path) {
   struct pack_reader *r;
   struct pack_text text = {"", 0};
@@ -228,7 +228,7 @@ TEST(a_file_holds_no_other_texts) {
 
 /* ---- failure ------------------------------------------------------------- */
 
-/* Each call once; what was there stays until the new file is complete. */
+/* Each call fails once; the old file stays until the new one is complete. */
 TEST(a_failed_call_is_told_and_leaves_the_old_file) {
   static const uint32_t kinds[] = {FAILING_MEMORY, FAILING_IO};
   uint64_t points = 0;
@@ -347,7 +347,7 @@ TEST(numbers_of_the_end_are_compared) {
   CHECK_EQ_INT(read_texts(texts_path()), 0);
 }
 
-/* One block of texts: its bytes, and how many begin in it. */
+/* Forges a block of texts: its bytes, and how many texts begin in it. */
 static int forge_block(size_t from, const void *bytes, size_t n,
                        uint32_t count) {
   const struct pack_end end = end_of_file();
@@ -385,7 +385,8 @@ TEST(lengths_are_not_believed) {
     CHECK_EQ_INT(forge_block(7, &lengths[i], 4, 4), EMB_CORRUPT);
 }
 
-/* What an older reader would not know has a format that it refuses. */
+/* A file that an older reader would not understand has a format that the reader
+** refuses. */
 TEST(format_and_flag_belong_together) {
   struct pack_head head;
   make_texts(2);

@@ -91,7 +91,7 @@ TEST(every_dimension_of_float16) {
     check_all(dim, EMB_F16);
 }
 
-/* What engine/FORMAT.md says. */
+/* As in engine/FORMAT.md. */
 TEST(well_known_sizes) {
   struct layout l;
   layout_plain(&l, 64, EMB_F32);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** page.c -- tests of engine/storage/rec/page.h: a page that is damaged, of
-** another place or of another store is never valid.
+** page.c -- tests of engine/storage/rec/page.h: a page that is damaged, or from
+** another place or another store, is never valid.
 */
 #include "test.h"
 #include "layout_help.h"
@@ -70,7 +70,7 @@ TEST(each_flipped_bit_is_detected) {
   }
 }
 
-/* Half of a page from another time, cut at each sector. */
+/* A page mixed from two versions, cut at each sector. */
 TEST(torn_page_is_detected) {
   static char old[4096];
   char *page = page_of(64, PAGE_DATA, 15);
@@ -94,7 +94,7 @@ TEST(zeros_are_no_page) {
   memset(page, 0, layout.page_bytes);
   for (uint64_t number = 0; number < 1000; number++)
     CHECK(!page_valid(&layout, page, SALT, number));
-  /* Not even where the sum happens to be right. */
+  /* Invalid even if the sum happens to be right. */
   sign(page, SALT, NUMBER);
   CHECK(!valid(page));
 }
@@ -127,7 +127,7 @@ static int valid_with(uint32_t kind, uint32_t count) {
   return valid(page);
 }
 
-/* A count is used as a limit of loops over the page, so it must be one. */
+/* Counts limit loops over the page, so they must be within it. */
 TEST(counts_beyond_the_page_are_refused) {
   const uint32_t dims[] = {1, 3, 64, 1000, 1024, 30000, EMB_DIM_MAX};
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {

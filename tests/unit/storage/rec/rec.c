@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** rec.c -- tests of engine/storage/rec/rec.h: a reader beside a writer gets all
-** of a vector or another version of all of it, and never a mixture.
+** rec.c -- tests of engine/storage/rec/rec.h: a reader concurrent with a writer
+** gets one complete version of a vector, and never a mixture.
 */
 #include "test.h"
 
@@ -49,7 +49,7 @@ TEST(fresh_slot_has_version_zero) {
   CHECK_EQ_INT(rec_version(atomic_load(&rec->stamp)), 0);
 }
 
-/* What a reader compares; versions of different keys may be the same. */
+/* Readers compare the stamp; versions of different keys may be equal. */
 TEST(stamp_differs_after_every_change) {
   struct room room;
   struct rec *rec = rec_of(&room);
@@ -81,7 +81,7 @@ struct beside {
   _Atomic uint64_t reads;
 };
 
-/* Element i of the vector that the writer made with this number. */
+/* Element i of the writer's vector with this number. */
 static uint64_t element(uint64_t number, size_t i) {
   return number * UINT64_C(0x9E3779B97F4A7C15) + i;
 }
@@ -94,7 +94,7 @@ static void *read_beside(void *arg) {
     int64_t key = (int64_t)(test_random_from(&state) % KEYS);
     uint64_t version;
     if (!rec_read(b->rec, key, got, b->elements * 8, &version))
-      continue; /* it holds another key now */
+      continue; /* the slot has another key now */
     atomic_fetch_add(&b->reads, 1);
     /* The version is the number / 4; the last bits are in the vector. */
     uint64_t number = got[0] * UINT64_C(0xF1DE83E19937733D);
@@ -118,8 +118,8 @@ static void write_one(struct beside *b, uint64_t number) {
            number / 4);
 }
 
-/* The writer changes one slot again and again, for several keys in turn as the
-** cache does, and often without a new version. */
+/* The writer keeps changing one slot, for several keys in turn as the cache
+** does, and often without a new version. */
 static void run_beside(size_t elements) {
   struct room room;
   struct beside b = {.rec = rec_of(&room), .elements = elements};

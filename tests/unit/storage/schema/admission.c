@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** admission.c -- which new keys become rows: the counters by themselves, and in
-** a store.
+** admission.c -- which new keys become rows: the counters alone, and in a
+** store.
 */
 #include "store_help.h"
 
@@ -40,8 +40,8 @@ TEST(count_is_exact) {
   test_count("keys counted", 20000);
 }
 
-/* What comes once stays out however much comes; what comes again soon comes
-** in. */
+/* Keys that come once are not admitted, however many keys come; keys that soon
+** come again are admitted. */
 static void check_window(const char *text, uint64_t wrong_most) {
   struct admission a;
   uint64_t random = 0, wrong = 0, missed = 0;
@@ -83,7 +83,7 @@ TEST(bloom_is_never_too_low) {
   test_count("keys in a filter", KEYS);
 }
 
-/* 95 % within n, the same whether they come one by one or together. */
+/* 95 % are admitted within n, whether they come one by one or together. */
 TEST(probability_is_equal) {
   struct admission a;
   uint64_t random = test_random(), one = 0, all = 0;
@@ -117,7 +117,7 @@ static void *count_in_thread(void *arg) {
   return NULL;
 }
 
-/* Of n counts of a key at once none is lost but in the same instant. */
+/* Of n concurrent counts of a key, only counts at the same instant are lost. */
 static void check_threads(const char *text) {
   struct shared shared = {.passed = 0};
   pthread_t threads[4];
@@ -163,7 +163,7 @@ TEST(a_store_lets_in_what_comes_again) {
   OK(s, emb_apply_gradients(s, keys, 4, g, NULL, &(emb_rows){.found = found}));
   OK(s, emb_tracks(s, keys, 4, t, found));
   CHECK_EQ_INT(found[0], 0);
-  CHECK_EQ_INT(found[1], 1); /* three at once; its gradient counts */
+  CHECK_EQ_INT(found[1], 1); /* three in one call; its gradient counts */
   CHECK_EQ_INT(t[1].frequency, 3);
   CHECK_EQ_INT(help_stat(store, "filtered_keys"), 1);
   CHECK_EQ_INT(help_stat(store, "filtered_updates"), 1);
@@ -178,7 +178,7 @@ TEST(a_store_lets_in_what_comes_again) {
   OK(s, emb_rmw(s, &one, 1, g, found, NULL));
   CHECK_EQ_INT(found[0], 1);
   OK(s, emb_tracks(s, &one, 1, t, NULL));
-  CHECK_EQ_INT(t[0].frequency, 2); /* of a row */
+  CHECK_EQ_INT(t[0].frequency, 2); /* counted by the row */
   help_verify(s);
   help_close(store, s);
 }
@@ -199,7 +199,7 @@ TEST(lookups_count_too) {
   CHECK_EQ_INT(emb_count(s), 1);
   CHECK_EQ_INT(help_stat(store, "filtered_updates"), 0);
   help_close(store, s);
-  /* It goes on counting. */
+  /* The new process continues to count. */
   c.admission = NULL;
   if (!help_open(dir, &c, &store, &s))
     return;
@@ -220,7 +220,7 @@ TEST(lookups_count_too) {
 
 /* ---- the file of what was counted ---------------------------------------- */
 
-/* How many of the keys 0 to n - 1 come in with one gradient more. */
+/* How many of the keys 0 to n - 1 are admitted after one more gradient. */
 static int64_t let_in(emb_session *s, int n) {
   float g[DIM] = {1, 1, 1, 1};
   for (int64_t key = 0; key < n; key++)
@@ -247,8 +247,8 @@ static void change_file(const char *path, long at, int flip) {
   CHECK_EQ_INT(fclose(file), 0);
 }
 
-/* Both times the same number of keys has come twice before the store is opened
-** again; then they come once more.  damage: what is done to the file. */
+/* The same number of keys comes twice before the store is opened again, and
+** then once more.  damage: what happens to the file. */
 static void reopen(const char *rule, const char *damage, int kept) {
   enum { KEYS = 500 };
   char path[400], line[300] = "";
@@ -303,8 +303,8 @@ TEST(counts_are_kept) {
   }
 }
 
-/* A table without a free entry, with good checksums, would be searched for
-** ever. */
+/* The search of a table without a free entry, with good checksums, would never
+** end. */
 TEST(full_tables_are_refused) {
   struct admission a;
   uint64_t random = 0, pair[2] = {1, 1};

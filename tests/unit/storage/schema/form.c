@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** form.c -- tests of engine/storage/schema/form.c: values come back from a
-** file's rows to the bit or within the bound that is documented, and what does
-** not fit is refused.
+** form.c -- tests of engine/storage/schema/form.c: values read back from a
+** file's rows exactly or within the documented bound, and schemas that do not
+** fit are refused.
 */
 #include "test.h"
 
@@ -58,7 +58,7 @@ static int begin(uint32_t encoding, uint32_t state) {
                       EMB_OK);
 }
 
-/* Through a row of the file and back; the size of what was compared. */
+/* Encodes `from` to a row of the file, and decodes the row to `to`. */
 static void there_and_back(void *from, void *to) {
   static char row[VALUE_MAX];
   fill(&a, from);
@@ -81,7 +81,7 @@ TEST(exact_to_the_bit) {
   }
 }
 
-/* Largest and smallest of what shares a scale. */
+/* The error bound, from the extremes of the elements that share a scale. */
 static double bound(uint32_t encoding, const float *x, uint32_t dim,
                     uint32_t i) {
   uint32_t from = encoding == QUANT_INT4 ? i / QUANT_GROUP * QUANT_GROUP : 0;
@@ -129,11 +129,11 @@ TEST(tables_that_take_it_and_those_that_do_not) {
   static char from[VALUE_MAX], to[VALUE_MAX];
   make(&a, "adagrad", EMB_TRACK_WALL, 7, 0, 3, EMB_F16);
   make(&b, "none", EMB_TRACK_NONE, 7, 0, 3, EMB_F16);
-  CHECK(begin(QUANT_F32, 1)); /* a serving copy drops what it has no use for */
+  CHECK(begin(QUANT_F32, 1)); /* a serving copy drops values it does not need */
   there_and_back(from, to);
   CHECK(memcmp(from, to, 28 + 6) == 0);
   make(&b, "adam", EMB_TRACK_WALL, 7, 0, 3, EMB_F16);
-  CHECK(begin(QUANT_F32, 0)); /* without state: another optimizer begins anew */
+  CHECK(begin(QUANT_F32, 0)); /* no state: another optimizer starts fresh */
   there_and_back(from, to);
   schema_initial_state(&b, from, scratch, 0, 0);
   CHECK(memcmp(from, to, b.track_at) == 0);
