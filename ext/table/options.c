@@ -187,7 +187,8 @@ static const struct ext_option option_rows[] = {
      .words = {"on", "off"},
      .flag = EMB_OPEN_COLD,
      .initial = "on",
-     .help = "Reads rows into memory after opening, as many as fit"},
+     .help = "Reads rows into memory after opening, as many as fit, in the "
+             "background"},
     {.name = "serve",
      .kind = EXT_CHOICE,
      .words = {"on", "off"},

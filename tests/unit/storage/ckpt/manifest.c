@@ -228,10 +228,9 @@ TEST(unknown_format_is_named) {
   slots[1].sum = hash_sum((char *)&slots[1] + 8, MANIFEST_SLOT - 8, 0, 0);
   poke(MANIFEST_SLOT, &slots[1], MANIFEST_SLOT);
   CHECK_EQ_INT(read_back(&m), EMB_NOTADB);
-  CHECK(strstr(err.text,
-               ": its files are of format 7, and this emb " EMB_VERSION
-               " reads none newer than 4; use the newer emb that "
-               "wrote them") != NULL);
+  CHECK(strstr(err.text, ": its files have format 7, and this emb " EMB_VERSION
+                         " reads formats up to 4; use the newer emb that "
+                         "wrote them") != NULL);
 }
 
 TEST(other_files_are_no_store) {
