@@ -110,7 +110,8 @@ WHEN new.storage IS NOT old.storage BEGIN
 END;
 
 -- Deleting a trained model deletes its bytes, unless others need them; only you
--- can drop snapshots.  (INSERT OR REPLACE of a trained model orphans its bytes.)
+-- can drop snapshots.  (INSERT OR REPLACE of a trained model orphans its
+-- bytes.)
 CREATE TRIGGER trained_model_delete BEFORE DELETE ON trained_model BEGIN
   SELECT RAISE(ABORT, 'the model has embeddings: drop these snapshots, and the rows of model_embeddings')
    WHERE EXISTS (SELECT 1 FROM model_embeddings WHERE model = old.model);

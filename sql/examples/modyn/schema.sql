@@ -262,17 +262,17 @@ CREATE VIEW training_forecast AS
     FROM mean m JOIN slope s USING (pipeline);
 
 -- Which samples of a selection to hold out, for the irreducible loss of
--- RHO-LOSS: those with a draw below the wanted share, say a tenth.  Or, for twins,
--- each of two models learns one half (draw < 0.5) and scores the other half.
+-- RHO-LOSS: those with a draw below the wanted share, say a tenth.  Or, for
+-- twins, each of two models learns one half (draw < 0.5) and scores the other.
 CREATE VIEW holdout AS
   SELECT s.pipeline, s.trigger, s.place, s.sample_key,
          emb_random(p.seed, s.sample_key, 1000000000 + s.trigger) AS draw
     FROM selection s JOIN pipeline p USING (pipeline);
 
 -- Which model to evaluate on which interval; all pairs are the matrix.
--- `active` marks the newest model that had seen nothing from the interval's begin
--- on, which would have been in service then.  `training` marks the next model, in
--- whose data the interval begins.
+-- `active` marks the newest model that had seen nothing from the interval's
+-- begin on, which would have been in service then.  `training` marks the next
+-- model, in whose data the interval begins.
 CREATE VIEW evaluation_matrix AS
   WITH trained AS (
     SELECT m.model, m.pipeline, t.last_timestamp AS until,

@@ -37,7 +37,7 @@ job() {
     --seed "$1" --pipeline "$2" --matrix "$3" "${@:4}" \
     >"$directory.tsv" 2>"$directory.log" || {
     cat "$directory.log" >&2
-   return 255 # the end of all, for xargs
+    return 255 # the end of all, for xargs
   }
   say "$(cat "$directory.log")"
   rm -rf "$directory"
