@@ -30,8 +30,8 @@ struct results_column {
   int digits;
 };
 
-/* A table in Markdown: mean, and deviation if there are several seeds.  Cells
-** and rows without a measurement are empty. */
+/* A table in Markdown: mean, and deviation if there are several seeds.  A cell
+** without a measurement is empty; a row without any is left out. */
 void results_table(FILE *out, sqlite3 *db, const char *example,
                    const char *head, const struct results_row *rows,
                    const struct results_column *columns);

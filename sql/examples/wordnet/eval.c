@@ -17,8 +17,8 @@
 #include "model.h"
 
 enum {
-  BLOCK = 4096, /* entities read and scored at once */
-  STRIP = 96,   /* queries scored at once by one thread */
+  BLOCK = 4096, /* entities read and scored at a time */
+  STRIP = 96,   /* queries scored at a time by one thread */
 };
 
 /* A known triple as an answer to a query.  After sorting, the answers to one
