@@ -1,7 +1,7 @@
 .load build/emb
 .mode column --wrap 90
 
--- Synsets near a given one, among all 116,650, by the cosine of their vectors.
+-- Synsets near one, of all 116,650: by the cosine of their vectors.
 WITH near AS (
   SELECT synset, 1 - distance AS cosine FROM entities
    WHERE vector MATCH (SELECT vector FROM entities WHERE synset =
@@ -11,7 +11,7 @@ WITH near AS (
 SELECT name, printf('%.3f', cosine) AS cosine, substr(gloss, 1, 44) AS gloss
   FROM near JOIN synset ON id = near.synset ORDER BY near.cosine DESC;
 
--- The same for several synsets: each is its own nearest, so the next five.
+-- The same for several: each is its own nearest, so the five behind it.
 SELECT given.name AS word, group_concat(found.name, ', ') AS nearest
   FROM synset AS given
   JOIN entities AS e ON e.synset = given.id
@@ -21,7 +21,7 @@ SELECT given.name AS word, group_concat(found.name, ', ') AS nearest
  WHERE given.name IN ('dog.n.01', 'paris.n.01', 'walk.v.01', 'happy.a.01')
  GROUP BY word;
 
--- Among some only: those that the dictionary calls a wind instrument.
+-- Among some only: what the dictionary calls a wind instrument.
 SELECT name, printf('%.3f', 1 - distance) AS cosine
   FROM entities JOIN synset ON id = entities.synset
  WHERE vector MATCH (SELECT vector FROM entities WHERE synset =
