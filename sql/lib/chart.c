@@ -20,7 +20,7 @@ static void range(const struct chart *chart, double *low, double *high) {
   *high = -INFINITY;
   for (size_t s = 0; s < chart->count; s++) {
     for (size_t i = 0; i < chart->points; i++) {
-      *low = fmin(*low, chart->series[s].y[i]); /* passes over NAN */
+      *low = fmin(*low, chart->series[s].y[i]); /* ignores NAN */
       *high = fmax(*high, chart->series[s].y[i]);
     }
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** clock.c -- what time it is; see clock.h.
+** clock.c -- clocks to measure with; see clock.h.
 */
 #define _POSIX_C_SOURCE 200809L
 #include "clock.h"

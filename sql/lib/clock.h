@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** clock.h -- what time it is, to measure with.
+** clock.h -- clocks to measure with.
 */
 #ifndef LIB_CLOCK_H
 #define LIB_CLOCK_H
 
-/* Since some moment, of the clock that nobody sets. */
+/* Seconds of the monotonic clock. */
 double seconds(void);
 
-/* Of a processor, that this thread has had: what it does not wait. */
+/* CPU seconds of this thread, without the time it waits. */
 double processor_seconds(void);
 
 #endif

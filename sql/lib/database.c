@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** database.c -- what the examples need of SQLite; see database.h.
+** database.c -- SQLite helpers of the examples; see database.h.
 */
 #include "database.h"
 
@@ -55,7 +55,7 @@ sqlite3 *database_open(const char *file, const char *extension) {
   if (sqlite3_open(file, &db) != SQLITE_OK) {
     die("%s: %s", file, sqlite3_errmsg(db));
   }
-  /* A process that was killed may hold its locks a moment longer. */
+  /* A killed process may hold its locks a moment longer. */
   sqlite3_busy_timeout(db, 10000);
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, NULL);
   char *message = NULL;

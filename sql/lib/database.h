@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** database.h -- what the examples need of SQLite.
+** database.h -- SQLite helpers of the examples.
 **
-** Everything goes through SQLite's public interface; the extension is loaded
-** like any other.  They are programs, not libraries: an error ends them with a
+** Everything uses SQLite's public interface; the extension is loaded like any
+** other.  The examples are programs, not libraries: an error ends them with a
 ** message.
 */
 #ifndef LIB_DATABASE_H
@@ -16,13 +16,13 @@
 void die(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 
-/* malloc of count * size bytes, zeroed, or the end. */
+/* malloc of count * size bytes, zeroed; dies if memory is short. */
 void *need(size_t count, size_t size);
 
 /* Opens a database and loads the extension into the connection. */
 sqlite3 *database_open(const char *file, const char *extension);
 
-/* Closes it; the end if the last of the work fails there. */
+/* Closes it; dies if its last work fails. */
 void database_close(sqlite3 *db);
 
 /* Runs SQL made by printf rules (SQLite's: %Q quotes a value, %w a name). */
@@ -33,10 +33,10 @@ sqlite3_int64 database_number(sqlite3 *db, const char *format, ...);
 
 sqlite3_stmt *statement_new(sqlite3 *db, const char *sql);
 
-/* 1 when there is a row, 0 at the end. */
+/* 1 if there is a row, 0 at the end. */
 int statement_step(sqlite3_stmt *statement);
 
-/* Ready to be bound and run again. */
+/* Resets the statement, ready to be bound and run again. */
 void statement_end(sqlite3_stmt *statement);
 
 #endif

@@ -1,10 +1,10 @@
-# fresh.sh -- for scripts that begin from scratch.
+# fresh.sh -- for scripts that start from scratch.
 #
 #     . sql/lib/fresh.sh
 #     fresh DIRECTORY        makes it, or empties it
 #
-# OUT can name any directory, so what is emptied must have been made by this
-# function before, or lie in the repository's build/.
+# OUT can name any directory, so only a directory that this function has made
+# before, or one in the repository's build/, is emptied.
 
 fresh() {
   case $1 in

@@ -2,8 +2,8 @@
 **
 ** heat.c -- matrices of numbers as SVG; see heat.h.
 **
-** A cell's colour goes from pale yellow over green to dark blue, so that it is
-** lighter and darker in print, too; its number stands in it.
+** A cell's colour goes from pale yellow over green to dark blue, so that
+** light and dark also differ in print; its number is printed in it.
 */
 #include "heat.h"
 

@@ -13,7 +13,7 @@ struct heat {
   const char *const *row, *const *column; /* their labels */
   size_t rows, columns;
   const double *value; /* rows * columns; NAN: none */
-  double low, high;    /* from pale to dark; what is beyond is taken as these */
+  double low, high;    /* from pale to dark; values beyond are clamped */
 };
 
 void heat_write(FILE *out, const struct heat *heats, size_t count);

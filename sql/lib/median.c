@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** median.c -- what is typical of measurements; see median.h.
+** median.c -- the median of measurements; see median.h.
 */
 #include "median.h"
 

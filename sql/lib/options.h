@@ -4,9 +4,9 @@
 **
 **   PROGRAM GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
-** GRAPH is the database that load.sql has made, EXTENSION emb.so, DIRECTORY
-** one of the run's own, for its tables.  Progress goes to stderr, and what was
-** measured to stdout, a line per number, which the report reads:
+** GRAPH is the database made by load.sql, EXTENSION is emb.so, and DIRECTORY
+** is the run's own directory for its tables.  Progress goes to stderr, and
+** results go to stdout, a line per number, which the report reads:
 **
 **   example  seed  name  what  value        with tabs between them
 */
@@ -30,11 +30,11 @@ struct option {
 void options_parse(struct options *options, const struct option *list, int argc,
                    char **argv);
 
-/* A line of what was measured. */
+/* Prints a result line. */
 void print_result(const char *example, uint64_t seed, const char *name,
                   const char *what, double value);
 
-/* A line of progress. */
+/* Prints a line of progress. */
 void print_progress(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 

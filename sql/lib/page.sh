@@ -1,10 +1,10 @@
 #!/bin/sh
-# page.sh -- takes what was measured over into a page.
+# page.sh -- copies results into a page.
 #
 #     sql/lib/page.sh PAGE RESULTS
 #
-# What stands in PAGE between the lines <!-- results --> and <!-- end of results
-# --> is replaced by the file RESULTS.
+# Replaces the text in PAGE between the lines <!-- results --> and
+# <!-- end of results --> by the file RESULTS.
 set -eu
 
 awk -v results="$2" '

@@ -27,8 +27,8 @@ float random_normal(uint64_t *state) {
   return (float)(((double)sum + 6) * 0x1p-16 - 6);
 }
 
-/* The upper half of a product: no list here is so long that it would matter
-** that some numbers are a little likelier. */
+/* The upper half of a product: some numbers are a little likelier, which does
+** not matter for lists as short as those here. */
 size_t random_below(uint64_t *state, size_t count) {
   return (size_t)((random_next(state) >> 32) * (uint64_t)count >> 32);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** results.c -- what the programs have printed; see results.h.
+** results.c -- the results that the programs printed; see results.h.
 */
 #include "results.h"
 

@@ -66,15 +66,15 @@ static void grid(FILE *out, const struct scatter *scatter,
            scatter->x_title);
 }
 
-/* 1 if two names would stand in each other, at these heights. */
+/* 1 if two names would overlap at these heights. */
 static int overlap(const struct frame *f, const struct scatter_point *a,
                    double a_y, const struct scatter_point *b, double b_y) {
   double away = x_of(f, log10(a->x)) - x_of(f, log10(b->x));
   return fabs(away) < 150 && fabs(a_y - b_y) < 12;
 }
 
-/* How high each name stands: beside its point, or below the names that stand
-** there already. */
+/* The height of each name: next to its point, or below the names that are
+** already there. */
 static double *name_heights(const struct scatter *scatter,
                             const struct frame *f) {
   const struct scatter_point *point = scatter->point;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** svg.c -- what pictures are made of; see svg.h.
+** svg.c -- the elements of pictures; see svg.h.
 */
 #include "svg.h"
 

@@ -39,7 +39,7 @@ static void bind_keys(struct table *table, sqlite3_stmt *statement,
   sqlite3_bind_blob64(statement, 2, keys, count * sizeof(*keys), SQLITE_STATIC);
 }
 
-/* A column of the row that a statement has come to. */
+/* A column of a statement's current row. */
 static const void *column(sqlite3_stmt *statement, int number, size_t bytes) {
   const void *blob = sqlite3_column_blob(statement, number);
   if ((size_t)sqlite3_column_bytes(statement, number) != bytes ||

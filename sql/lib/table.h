@@ -24,9 +24,9 @@ void table_close(struct table *table);
 /* rows: count * width floats.  A key that the table lacks reads as zeros. */
 void table_get(struct table *table, const int64_t *keys, size_t count,
                float *rows);
-/* The same where they are, without a copy, and found[i] is 1 where there is a
-** row for keys[i], else 0: up to table_find_end, before which nothing else is
-** done with the table. */
+/* The same without a copy; found[i] is 1 if there is a row for keys[i], else 0.
+** The results are valid until table_find_end; do nothing else with the table
+** before that call. */
 const float *table_find(struct table *table, const int64_t *keys, size_t count,
                         const uint8_t **found);
 void table_find_end(struct table *table);

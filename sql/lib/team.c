@@ -24,7 +24,7 @@ struct member {
 struct team {
   size_t members;
   pthread_barrier_t barrier;
-  team_task *task; /* NULL: go home */
+  team_task *task; /* NULL: exit */
   void *context;
   struct member member[MEMBERS_MAX];
 };
@@ -59,7 +59,7 @@ struct team *team_new(void) {
     team->member[i].team = team;
     team->member[i].number = i;
     if (pthread_create(&team->member[i].thread, NULL, work, &team->member[i])) {
-      return NULL; /* members wait at the barrier for good: the program ends */
+      return NULL; /* members wait at the barrier until the program ends */
     }
   }
   return team;

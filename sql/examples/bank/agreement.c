@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** agreement.c -- missing labels, inferred from the nearest labelled neighbours
-** in the space of embeddings; section 4.2.2 of the paper.
+** agreement.c -- infers missing labels from the nearest labelled neighbours
+** in embedding space; section 4.2.2 of the paper.
 **
 **   agreement GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
 **     --seed N        (1)
-**     --labels few|inferred   what is trained on (inferred)
+**     --labels few|inferred   the labels to train on (inferred)
 **     --rounds N      (3)
 **     --steps N       in a round (400)
 **
-** One synset in twenty has a label.  After each round the bank gets the
-** embeddings of all training synsets, and emb_nearest finds for each one
-** without a label the K nearest that have one.  Where at least AGREE of these
-** are of one class it gets that class, until the next round.  A batch has FEW
-** synsets with a given label, and as many with an inferred one.
+** One synset in twenty has a label.  After each round the embeddings of all
+** training synsets are written to the bank, and for each unlabelled synset
+** emb_nearest finds the K nearest labelled ones.  If at least AGREE of these
+** have the same class, the synset gets that class until the next round.  A
+** batch has FEW synsets with a given label, and as many with an inferred one.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void train_round(struct run *run) {
   }
 }
 
-/* Copies the rows of the labelled ones to where they are looked for. */
+/* Copies the rows of labelled synsets to the table that is searched. */
 static void copy_labelled(struct run *run) {
   for (size_t first = 0; first < run->labelled; first += AT_ONCE) {
     size_t n =
@@ -76,7 +76,7 @@ static void copy_labelled(struct run *run) {
   }
 }
 
-/* Those of a chunk whose neighbours agree. */
+/* Infers the labels of a chunk where the neighbours agree. */
 static void infer_chunk(struct run *run, sqlite3_stmt *agree,
                         const uint32_t *nodes, size_t count) {
   data_keys(&run->data, nodes, count, run->keys);
@@ -162,7 +162,7 @@ static void train(struct run *run) {
                "seconds to infer", spent / (double)settings->rounds);
 }
 
-/* The labels that there are, as a table to join with. */
+/* The given labels, as a table to join with. */
 static void write_labels(struct run *run) {
   database_run(run->db, "CREATE TABLE label(synset INTEGER PRIMARY KEY,"
                         " class INTEGER); BEGIN");

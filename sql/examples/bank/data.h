@@ -22,7 +22,7 @@ struct data {
   size_t words, pieces;
 };
 
-/* Reads a database that load.sql has made. */
+/* Reads a database made by load.sql. */
 void data_read(struct data *data, const char *file);
 void data_free(struct data *data);
 

@@ -1,4 +1,4 @@
-# jobs.sh -- what run.sh runs: a line for each run of a program.
+# jobs.sh -- the jobs of run.sh: a line for each run of a program.
 
 if [ "${BANK_SHORT:-}" ]; then
   accuracy_jobs() {

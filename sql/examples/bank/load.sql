@@ -1,17 +1,17 @@
--- load.sql -- WordNet as the examples of the knowledge bank want it.
+-- load.sql -- prepares WordNet for the examples of the knowledge bank.
 --
 --   sqlite3 -bail build/bank/wordnet.db <sql/examples/bank/load.sql
 --
--- after sql/examples/wordnet/load.sql in the same database.  Synsets get the numbers 0,
--- 1, ... as nodes, by which the programs find them in arrays; in the embedding
+-- after sql/examples/wordnet/load.sql in the same database.  Synsets get node
+-- numbers 0, 1, ..., by which the programs index arrays; in the embedding
 -- tables they keep their own ids.
 --
---   node      synset, class, and the part that it belongs to
+--   node      synset, class, and part ('train', 'valid' or 'test')
 --   class     the 45 lexicographer files, of lexnames(5WN)
 --   edge      pairs of nodes that a pointer connects, both ways
---   word      what occurs in glosses, stemmed, but not in one of ten
---   piece     what lemmas consist of: stemmed words, and triples of characters
---   gloss_word, lemma_piece   which of them a node has
+--   word      stemmed words of glosses, but not of one gloss in ten
+--   piece     the pieces of lemmas: stemmed words, and triples of characters
+--   gloss_word, lemma_piece   the words and pieces of each node
 
 BEGIN;
 
@@ -33,8 +33,8 @@ INSERT INTO class(id, name) VALUES
   (40, 'verb.possession'), (41, 'verb.social'), (42, 'verb.stative'),
   (43, 'verb.weather'), (44, 'adj.ppl');
 
--- A tenth of the synsets is for the test, and 2,000 to stop training by; the
--- order is the hash of sql/examples/wordnet/load.sql.
+-- A tenth of the synsets is for testing, and 2,000 decide when training stops;
+-- the order is the hash of sql/examples/wordnet/load.sql.
 
 CREATE TABLE node(
   number INTEGER PRIMARY KEY,
@@ -53,9 +53,9 @@ SELECT number, id, file,
                row_number() OVER (ORDER BY id) * 48271 % 2147483647 AS hash
           FROM synset);
 
--- Only of two of the same part of speech can the one be a kind of the other, a
--- part of it, or like it; and what a synset is a topic, a region or a usage of
--- is like it in nothing.
+-- A synset can be a kind of another, a part of it, or like it only if both have
+-- the same part of speech.  The topic, region or usage of a synset is not like
+-- the synset at all, so those relations are left out.
 
 CREATE TABLE edge(
   node INTEGER, other INTEGER, PRIMARY KEY(node, other)
@@ -68,7 +68,7 @@ SELECT a.number, b.number
 INSERT OR IGNORE INTO edge SELECT other, node FROM edge;
 
 -- FTS5 cuts texts into words and stems them (Porter's algorithm), and its
--- vocabulary tables say what it found where.
+-- vocabulary tables say which words occur where.
 
 CREATE VIRTUAL TABLE temp.gloss USING fts5(text, content='', tokenize='porter');
 INSERT INTO gloss(rowid, text)
@@ -87,8 +87,8 @@ CREATE TABLE gloss_word(
 INSERT OR IGNORE INTO gloss_word
 SELECT doc, id FROM gloss_at JOIN word USING (term);
 
--- Lemmas: most of their words are in one or two synsets only, so triples of
--- characters, over the ends of words too, say what the words cannot.
+-- Lemmas: most of their words occur in only one or two synsets.  Triples of
+-- characters, also across word boundaries, carry what the words cannot.
 
 CREATE TEMP TABLE lemma AS
 SELECT number, (SELECT ' ' || group_concat(replace(value, '_', ' '), '  ') || ' '

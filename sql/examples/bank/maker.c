@@ -16,7 +16,7 @@
 
 enum { AT_ONCE = 512 };
 
-/* How much the newest look counts. */
+/* Weight of the newest prediction. */
 static const float NEWEST = 0.4f;
 
 const char *const KNOWLEDGE[] = {"embeddings", "beliefs", NULL};
@@ -30,7 +30,7 @@ size_t bank_width(enum knowledge knowledge) {
 sqlite3 *bank_open(const struct options *options) {
   char *file = sqlite3_mprintf("%s/bank.db", options->directory);
   sqlite3 *db = database_open(file, options->extension);
-  /* What a power failure takes is made again by the next run. */
+  /* The next run rebuilds what a power failure destroys. */
   database_run(db, "PRAGMA synchronous = OFF");
   sqlite3_free(file);
   return db;
@@ -64,7 +64,7 @@ void maker_free(struct maker *maker) {
   free(maker->keys);
 }
 
-/* Probabilities become the mean with those of the looks before. */
+/* Blends probabilities into the running mean of the earlier ones. */
 static void blend(struct maker *maker, float *now, size_t count) {
   const uint8_t *found;
   const float *then = table_find(&maker->bank, maker->keys, count, &found);
@@ -94,7 +94,7 @@ void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count) {
 
 /* ---- one in a process of its own ----------------------------------------- */
 
-/* The program `maker` is beside this one. */
+/* The program `maker` is in the same directory as this one. */
 pid_t maker_start(const struct options *options, enum knowledge knowledge) {
   char own[4096];
   ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);

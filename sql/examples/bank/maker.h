@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** maker.h -- a knowledge maker: it computes with the trainer's newest
-** parameters what the bank is to know, and writes it there.
+** maker.h -- a knowledge maker: it computes the bank's rows with the
+** trainer's newest parameters, and writes them.
 **
 **   EMBEDDINGS  the table's rows are the embeddings of the nodes
-**   BELIEFS     they are the probabilities of the classes, a running mean of
-**               those of all times that the node was looked at
+**   BELIEFS     the rows are the probabilities of the classes, a running mean
+**               of all predictions for the node
 **
-** It may work in the trainer's process, when it is called, or in one of its own
-** (maker_main.c), which goes over the nodes again and again, and takes the
-** newest parameters each time it begins a chunk.
+** It runs either in the trainer's process, when called, or in a process of
+** its own (maker_main.c), which goes over the nodes again and again and reads
+** the newest parameters before each chunk.
 */
 #ifndef BANK_MAKER_H
 #define BANK_MAKER_H
@@ -31,11 +31,11 @@ struct maker {
   int64_t *keys;
 };
 
-/* Makes the bank of a run, DIRECTORY/bank.db, with the table `bank`, and what
-** trainer and maker tell each other by. */
+/* Makes the bank of a run, DIRECTORY/bank.db, with the table `bank` and the
+** tables through which trainer and maker communicate. */
 sqlite3 *bank_make(const struct options *options, enum knowledge knowledge);
 
-/* Opens it for one that the trainer has made. */
+/* Opens the bank that the trainer has made. */
 sqlite3 *bank_open(const struct options *options);
 
 size_t bank_width(enum knowledge knowledge);
@@ -44,7 +44,7 @@ void maker_new(struct maker *maker, sqlite3 *db, enum knowledge knowledge,
                const struct data *data, struct model *model);
 void maker_free(struct maker *maker);
 
-/* Brings the rows of these nodes up to date with the model as it is. */
+/* Brings the rows of these nodes up to date with the current model. */
 void maker_refresh(struct maker *maker, const uint32_t *nodes, size_t count);
 
 /* ---- one in a process of its own ----------------------------------------- */
@@ -54,13 +54,13 @@ enum order { PAUSE, WORK, END };
 /* Starts it; it works as soon as there is a checkpoint. */
 pid_t maker_start(const struct options *options, enum knowledge knowledge);
 
-/* Waits until it has filled the bank, with so many rows. */
+/* Waits until it has filled the bank with this many rows. */
 void maker_wait(sqlite3 *db, size_t rows);
 
-/* Tells it to pause or to work; it looks after each chunk. */
+/* Tells it to pause or to work; it checks after each chunk. */
 void maker_order(sqlite3 *db, enum order order);
 
-/* Ends it, and waits until it has gone. */
+/* Ends it, and waits for its exit. */
 void maker_end(sqlite3 *db, pid_t maker);
 
 #endif

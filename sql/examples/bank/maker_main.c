@@ -4,8 +4,8 @@
 **
 **   maker GRAPH EXTENSION DIRECTORY --knowledge embeddings|beliefs
 **
-** Started by a trainer (maker_start), whose end is its own.  The bank is the
-** trainer's: this process is a client of the one that owns it.
+** A trainer starts it (maker_start); it ends when the trainer ends.  The
+** trainer is the owner process of the bank, and this process is a client.
 */
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void rest(void) {
   nanosleep(&time, NULL);
 }
 
-/* A node after the other, in the order of their numbers. */
+/* Refreshes the next nodes, in the order of their numbers. */
 static size_t refresh_chunk(struct maker *maker, size_t first) {
   uint32_t nodes[CHUNK];
   size_t count = 0;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** mining.c -- online label mining: labels of which three in ten are wrong, and
-** a bank of what the model has come to believe; section 4.2.1 of the paper.
+** mining.c -- online label mining: three labels in ten are wrong, and a bank
+** holds the model's beliefs; section 4.2.1 of the paper.
 **
 **   mining GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
 **     --seed N            (1)
-**     --labels given|right|mined   what is trained on (mined)
-**     --by trainer|maker  who looks at the synsets: the trainer, after each
-**                         epoch, or a knowledge maker in its own process
+**     --labels given|right|mined   the labels to train on (mined)
+**     --by trainer|maker  which process predicts the classes: the trainer,
+**                         after each epoch, or a knowledge maker
 **     --epochs N          (7)
 **     --share N           of the training synsets, in hundredths (40)
 **
-** A row of the bank is the mean of the probabilities that the model gave to a
-** synset's classes whenever somebody looked.  From epoch WARM on the trainer
-** asks it for each synset of a batch, and where the class that is believed in
-** is MUCH likelier than the one given, it takes that.
+** A row of the bank is a running mean of the class probabilities that the
+** model predicted for a synset.  From epoch WARM on, the trainer looks up the
+** row of each synset of a batch, and if the likeliest class is more than MUCH
+** times as likely as the given one, it trains on the likeliest.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +28,11 @@
 enum { BATCH = 256, WARM = 2, WRONG = 30, CHECKPOINT_STEPS = 50 };
 static const double RATE = 0.001;
 
-/* What has learnt from labels of which a few are of every class is never sure
-** that a class is not given: by Bayes' rule 103 would be enough if it knew the
-** truth, but with 103 a third of what 20 mends was mended.  With 10 half of
-** what was changed had been right (figures of one seed, by accuracy in
-** validation).
+/* A model that was trained on labels where every class occurs among the wrong
+** ones is never sure that a class is not the given one.  By Bayes' rule 103
+** would be enough if the model knew the truth, but 103 corrected only a third
+** of the labels that 20 corrects.  With 10, half of the changed labels had been
+** right (figures of one seed, by accuracy in validation).
 */
 static const float MUCH = 20;
 
@@ -143,7 +143,7 @@ static double train(struct run *run) {
   return spent;
 }
 
-/* What has become of the labels. */
+/* Counts the labels that were corrected and spoiled. */
 static void report_labels(struct run *run, const char *name) {
   size_t wrong = 0, mended = 0, right = 0, spoiled = 0;
   uint32_t class[BATCH];

@@ -12,7 +12,7 @@
 
 enum { WIDTH = 64, HIDDEN1 = 1024, HIDDEN2 = 256, AT_ONCE = 512 };
 
-/* Times the rate of the layers. */
+/* The rate of word embeddings, as a multiple of the layers' rate. */
 static const double WORDS = 30;
 
 void model_new(struct model *model, const struct data *data, uint64_t seed) {

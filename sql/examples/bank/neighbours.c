@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** neighbours.c -- a loss that wants synsets to be near their neighbours; see
+** neighbours.c -- a loss that pulls synsets towards their neighbours; see
 ** neighbours.h.
 */
 #include "neighbours.h"
@@ -52,8 +52,8 @@ void trainer_free(struct trainer *trainer) {
   trainer->room = 0;
 }
 
-/* The gradient of the distance of each embedding to the rows of its k
-** neighbours, those that were found. */
+/* Adds the gradient of the distance of each embedding to those rows of its k
+** neighbours that were found. */
 static void pull_from_bank(struct trainer *trainer, const float *embedding,
                            size_t count) {
   size_t k = trainer->k, all = count * k;
@@ -74,7 +74,7 @@ static void pull_from_bank(struct trainer *trainer, const float *embedding,
   table_find_end(trainer->bank);
 }
 
-/* Both ends move. */
+/* Adds the gradient of both ends of each pair. */
 static void pull_in_trainer(struct trainer *trainer, const float *embedding,
                             size_t count) {
   size_t k = trainer->k;

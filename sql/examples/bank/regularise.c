@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT
 **
-** regularise.c -- semi-supervised learning with a loss that wants synsets to be
-** near their neighbours (neighbours.h); section 4.1 of the paper.
+** regularise.c -- semi-supervised learning with a loss that pulls synsets
+** towards their neighbours (neighbours.h); section 4.1 of the paper.
 **
 **   regularise GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
 **     --seed N            (1)
 **     --from none|bank|trainer   where neighbours' embeddings come from (bank)
-**     --refresh trainer|maker    who refreshes the bank: the trainer with the
-**                         embeddings that it has computed for a batch, or a
-**                         knowledge maker in a process of its own (trainer)
+**     --refresh trainer|maker    which process refreshes the bank: the trainer,
+**                         with the embeddings that it has computed for a batch,
+**                         or a knowledge maker (trainer)
 **     --neighbours K      of each example (5)
 **     --alpha N           in hundredths (800)
 **     --epochs N          over the labelled synsets (12)
 **
-** One synset in twenty has a label.  A batch has LABELLED of these and, where
-** neighbours count, NEAR neighbours of each, whose labels are not looked at:
-** they are computed in the trainer whatever --from says, as the paper's
-** footnote wants it of some, and are pulled to their own neighbours.  The model
-** is tested as it was after the epoch with the best accuracy on 2,000
-** validation synsets; it gets the words of a gloss and no neighbours.
+** One synset in twenty has a label.  A batch has LABELLED of these and,
+** unless --from is none, NEAR neighbours of each.  The labels of these
+** neighbours are not used.  The trainer computes their embeddings whatever
+** --from says, as the paper's footnote requires for some, and they are pulled
+** to their own neighbours.  The tested model is the one of the epoch with the
+** best accuracy on 2,000 validation synsets; its input is the words of a
+** gloss, without neighbours.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static void draw_labels(struct run *run) {
   random_shuffle(&run->random, run->order, run->data.part_count[TRAIN]);
 }
 
-/* Labelled ones in the epoch's order, and neighbours of theirs. */
+/* Labelled synsets in the epoch's order, and neighbours of these. */
 static size_t draw_batch(struct run *run, size_t first, uint32_t *nodes,
                          uint32_t *class) {
   for (size_t i = 0; i < LABELLED; i++) {
@@ -98,7 +99,7 @@ static double accuracy(struct run *run, enum part part) {
                         run->data.part_count[part]);
 }
 
-/* Trains, and leaves the model of the best epoch. */
+/* Trains; afterwards the model is that of the best epoch. */
 static double train(struct run *run) {
   double best = -1, spent = 0;
   for (size_t epoch = 0; epoch < run->settings.epochs; epoch++) {

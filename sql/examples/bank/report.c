@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** report.c -- what the examples found, as tables and charts.
+** report.c -- the examples' results as tables and charts.
 **
 **   report RESULTS DIRECTORY
 **
-** RESULTS are the lines that the programs have printed.  Writes bank.md, a part
-** of README.md, and a chart for each curve: neighbours.svg, negatives.svg,
+** RESULTS has the lines that the programs printed.  Writes bank.md, a part of
+** README.md, and a chart for each curve: neighbours.svg, negatives.svg,
 ** recall.svg.
 */
 #include <errno.h>
@@ -55,7 +55,7 @@ static void regularise(FILE *out, sqlite3 *db) {
 
 /* ---- times --------------------------------------------------------------- */
 
-/* Milliseconds of a step, by a number of something, in several ways. */
+/* Milliseconds of a step by a number (of neighbours, ...), in several ways. */
 struct steps {
   const char *example, *head, *svg;
   const char *const *at; /* the numbers */
@@ -63,7 +63,7 @@ struct steps {
   const char *name[3], *title[3]; /* of the ways */
 };
 
-/* The times of a clock, each as a multiple of the first of its row, too. */
+/* Times, with the multiple of the first time of the row in brackets. */
 static void times(FILE *out, sqlite3 *db, const struct steps *steps,
                   const char *example) {
   fprintf(out, "| %s ", steps->head);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** retrieve.c -- how well glosses are found by their lemmas, by the number of
+** retrieve.c -- how well lemmas find their glosses, by the number of
 ** negatives that the two towers (towers.h) were trained with.
 **
 **   retrieve GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
 **     --seed N        (1)
 **     --negatives N   (1024)
-**     --from bank|trainer   where their embeddings come from (bank)
+**     --from bank|trainer   where the negatives' embeddings come from (bank)
 **     --steps N       of 256 synsets (600)
 **     --pool N        synsets to train on (65536)
 **
-** A knowledge maker refreshes the bank every REFRESH steps; it is called here,
-** so that a run repeats.
+** A knowledge maker refreshes the bank every REFRESH steps; this process
+** calls it, so that runs are repeatable.
 **
-** Recall@10: the share of test synsets, which were in no batch, whose gloss is
-** among the ten that are nearest to their lemma, of the glosses of all of them.
+** Recall@10: the share of test synsets whose gloss is among the ten nearest
+** to their lemma, out of the glosses of all test synsets.  Test synsets are
+** in no batch.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static double train(struct towers *towers, struct data *data,
       random_shuffle(&towers->random, order, count);
       next = 0;
     }
-    /* To the end, the steps become small. */
+    /* Towards the end, the steps become small. */
     towers->rate =
         0.001 * (1 - (double)(step - 1) / (double)settings->steps) + 2e-5;
     loss += towers_step(towers, order + next, BATCH);

@@ -5,9 +5,9 @@
 **
 **   retrieve_steps GRAPH EXTENSION DIRECTORY [--rounds N]
 **
-** The negatives' embeddings come from the bank, or are computed in the trainer.
-** In each round all numbers are measured both ways; what is reported are
-** medians over the rounds.
+** The negatives' embeddings come from the bank, or are computed in the
+** trainer.  In each round all numbers are measured both ways; the reported
+** times are medians over the rounds.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   towers_new(&towers, &options, &data, 1);
   towers_refresh(&towers, data.part[TRAIN], data.part_count[TRAIN]);
   step(&towers, 1, NEGATIVES[COUNTS - 1], ms[0][0],
-       cpu[0][0]); /* gets the memory */
+       cpu[0][0]); /* allocates memory */
   for (size_t round = 0; round < rounds; round++) {
     for (int i = 0; i < COUNTS; i++) {
       for (int way = 0; way < WAYS; way++) {

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** robust.c -- what averaging gradients is worth when some of them are wrong.
+** robust.c -- how much averaging gradients helps if some of them are wrong.
 **
 **     robust EXTENSION [ROUNDS]
 **
-** in the current directory, with a database robust.db.  Run by run.sh; what is
-** printed stands in sql/manual/knowledge-bank.md.
+** in the current directory, with a database robust.db.  run.sh runs it; its
+** output is in sql/manual/knowledge-bank.md.
 **
-** WRITERS of them learn the same rows: in each round every writer has read the
-** rows at its beginning, has examples of its own for each, and sends the
-** gradient of their squared error, in an order that is another one each time.
-** One gradient in ten comes a hundred times too large.  It is shown how far
-** the rows are in the end from what they are to be (mean square of an element),
-** if the writers
+** WRITERS writers learn the same rows.  In each round, all of them start from
+** the same rows, draw their own examples for each row, and send the gradient of
+** the squared error, in a random order.  One gradient in ten is a hundred times
+** too large.  The output is the distance of the final rows from the true ones
+** (mean square of an element), if the writers
 **
-**   last wins       put the row as they make it of what they have read
+**   last wins       put the row that they compute from the row they have read
 **   sum             send gradients to a table that applies each
-**   mean, ...       send them to one that averages them, by each rule
+**   mean, ...       send gradients to a table that averages them, by each rule
 **
-** Connections of one thread take turns, and random numbers come from a seed:
-** so the table is the same each time.
+** The connections take turns in one thread, and the random numbers come from
+** a seed, so the output is the same each time.
 */
 #include "../../lib/database.h"
 
@@ -34,9 +33,9 @@ enum { WRITERS = 16, KEYS = 20, DIM = 8, METHODS = 7, RATES = 3 };
 static const float rates[RATES] = {0.05f, 0.2f, 0.5f};
 
 #define EXAMPLES 16 /* in a gradient */
-#define WRONG 10    /* one in so many */
-#define TIMES 100   /* so much too large */
-#define NOISE 0.05  /* of what the examples say */
+#define WRONG 10    /* one in this many */
+#define TIMES 100   /* too large by this factor */
+#define NOISE 0.05  /* of the examples' values */
 
 static const struct method {
   const char *name, *gradients; /* NULL: no averaging */
@@ -62,7 +61,7 @@ static uint64_t draw(void) {
   return z ^ (z >> 31);
 }
 
-/* About a normal number. */
+/* An approximately normal random number. */
 static double normal(void) {
   double sum = 0;
   for (int i = 0; i < 12; i++)
@@ -70,8 +69,8 @@ static double normal(void) {
   return sum - 6;
 }
 
-/* Of the squared error of some examples: each is a direction, and what is to be
-** seen along it. */
+/* The gradient of the squared error of some examples.  Each example is a
+** direction and the value to predict along it. */
 static void gradient_of(const float *row, const float *is, int is_wrong,
                         float *to) {
   double sum[DIM] = {0};
@@ -100,7 +99,7 @@ static void read_rows(sqlite3_stmt *get, const int64_t *keys, float *rows) {
   statement_end(get);
 }
 
-/* 0: a row would not be finite any more. */
+/* 0: a row is no longer finite. */
 static int write_rows(sqlite3_stmt *write, const int64_t *keys,
                       const float *rows) {
   for (int i = 0; i < KEYS * DIM; i++)

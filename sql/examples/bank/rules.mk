@@ -1,4 +1,4 @@
-# rules.mk -- the examples of a knowledge bank; the Makefile includes it.
+# rules.mk -- rules for the knowledge bank examples; included by the Makefile.
 
 # The programs.
 BANK_MAIN  := regularise steps mining agreement retrieve retrieve_steps \

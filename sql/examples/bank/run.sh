@@ -3,15 +3,16 @@
 #
 #     sql/examples/bank/run.sh [page]
 #
-# Called by `make bank`, which has built what is needed.  Starts from scratch;
-# leaves results.tsv, bank.md and its charts, and robust.txt, in build/bank/.  With `page` it takes
-# them over into this directory: README.md has what the last such run measured.
+# Called by `make bank`, which builds the programs first.  Starts from scratch;
+# leaves results.tsv, bank.md and its charts, and robust.txt, in build/bank/.
+# With `page` it copies them into this directory: README.md has the results of
+# the last run with `page`.
 #
-# What has a seed is run two at a time, a process each; what is measured in
-# milliseconds, and what has a knowledge maker beside it, alone.
+# Jobs with a seed run two at a time, each in its own process.  Jobs that
+# measure milliseconds, and jobs with a knowledge maker process, run alone.
 #
-# Environment: OUT (default build); BANK_SHORT=1: a little of everything, to see
-# that it works.
+# Environment: OUT (default build); BANK_SHORT=1: a little of everything, as a
+# quick check.
 set -eu
 
 cd "$(dirname "$0")/../../.."
@@ -27,7 +28,7 @@ say() {
   printf '%4d s  %s\n' "$SECONDS" "$*"
 }
 
-# job PROGRAM OPTION ...: in a directory of its own.
+# job PROGRAM OPTION ...: runs a program in a directory of its own.
 job() {
   local directory
   directory=$(mktemp -d "$data/job-XXXXXX")
@@ -36,7 +37,7 @@ job() {
 }
 export -f job
 
-# Lines with the arguments of job.
+# alone <LINES: each line has the arguments of job.
 alone() {
   local line
   while read -r line; do

@@ -4,12 +4,13 @@
 **
 **   steps GRAPH EXTENSION DIRECTORY [--rounds N]
 **
-** The step is that of regularise.c.  Three ways: neighbours' embeddings come
-** from the bank, while no maker works; from the bank, while one does; or they
-** are computed in the trainer.  They are measured by turns, in each round all
-** of them with every number of neighbours, so that what disturbs the machine
-** disturbs all; what is reported are medians over the rounds: of the time, and
-** of that in which the trainer's thread computed.
+** The step is that of regularise.c.  There are three ways: the neighbours'
+** embeddings come from the bank while no maker works; from the bank while a
+** maker works; or they are computed in the trainer.  Each round measures all
+** three ways with every number of neighbours, so that disturbances of the
+** machine affect all of them.  The program reports medians over the rounds:
+** of the wall-clock time, and of the time in which the trainer's thread
+** computed.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,8 @@ struct run {
   struct trainer trainer;
   sqlite3 *db;
   uint64_t random;
-  double ms[WAYS][COUNTS][ROUNDS_MAX];  /* by the clock on the wall */
-  double cpu[WAYS][COUNTS][ROUNDS_MAX]; /* that the trainer computed */
+  double ms[WAYS][COUNTS][ROUNDS_MAX];  /* wall-clock time */
+  double cpu[WAYS][COUNTS][ROUNDS_MAX]; /* the trainer's CPU time */
 };
 
 static void step(struct run *run, int way, size_t k, double *ms, double *cpu) {
@@ -57,7 +58,7 @@ static void settle(void) {
   nanosleep(&time, NULL);
 }
 
-/* The steps of one way; the ones that take long once only. */
+/* Measures the steps of one way; the slow way only once. */
 static void measure(struct run *run, int way, size_t round) {
   maker_order(run->db, way == 1 ? WORK : PAUSE);
   settle();
@@ -86,7 +87,7 @@ static void report(struct run *run, size_t rounds) {
                run->trainer.looked_up / run->trainer.sought);
 }
 
-/* How long the trainer is held up by handing over its parameters. */
+/* How long the trainer takes to write its checkpoint. */
 static void report_checkpoint(struct run *run) {
   double ms[9];
   for (int i = 0; i < 9; i++) {
@@ -113,7 +114,7 @@ static void begin(struct run *run, const struct options *options) {
                                   .random = 1};
 }
 
-/* The bank is full before anything is measured. */
+/* Fills the bank, before anything is measured. */
 static void fill(struct run *run) {
   struct maker maker;
   uint32_t *nodes = need(run->data.nodes, sizeof(uint32_t));
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
   checkpoint_write(run->db, &run->model, 1);
   pid_t maker = maker_start(&options, EMBEDDINGS);
   double ms, cpu;
-  step(run, 2, NEIGHBOURS[COUNTS - 1], &ms, &cpu); /* gets the memory */
+  step(run, 2, NEIGHBOURS[COUNTS - 1], &ms, &cpu); /* allocates memory */
   for (size_t round = 0; round < rounds; round++) {
     for (int way = 0; way < WAYS; way++) {
       measure(run, way, round);

@@ -12,7 +12,7 @@
 
 enum { WIDTH = 64, HIDDEN1 = 512, HIDDEN2 = 256, AT_ONCE = 512 };
 
-static const double WORDS = 1000; /* times the rate of the layers */
+static const double WORDS = 1000; /* multiple of the layers' rate */
 static const float TEMPERATURE = 0.1f;
 static const char *const NAME[SIDES] = {"lemma", "gloss"};
 
@@ -78,14 +78,14 @@ static void room_for(struct towers *towers, size_t count) {
   towers->logits = need(count * (towers->negatives + 1), sizeof(float));
 }
 
-/* Which synsets are the negatives of a batch: any, and some perhaps twice. */
+/* Draws the negatives of a batch from the pool; some may occur twice. */
 static void choose_negatives(struct towers *towers, uint32_t *to) {
   for (size_t i = 0; i < towers->negatives; i++) {
     to[i] = towers->pool[random_below(&towers->random, towers->pool_count)];
   }
 }
 
-/* One way of the loss: lemmas choose among glosses, or the other way round. */
+/* One direction of the loss: lemmas choose among glosses, or vice versa. */
 static double choose(struct towers *towers, enum side from, size_t count) {
   struct tower *query = &towers->tower[from];
   struct tower *own = &towers->tower[!from];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** towers.h -- two towers: what a synset's words look like, and what its gloss
-** says, as embeddings that are near each other; section 4.3 of the paper.
+** towers.h -- two towers: they embed a synset's lemmas and its gloss, so that
+** the two embeddings are near each other; section 4.3 of the paper.
 **
-** The contrastive loss goes both ways: of a batch, each lemma is to choose its
-** own gloss before the negatives, and each gloss its lemma.  What is chosen
-** from are rows of the embedding tables `lemma` and `gloss`, which a knowledge
-** maker refreshes as a whole (towers_refresh); or all is computed in the
-** trainer, with the gradient back through it, which costs as much as as many
+** The contrastive loss has two directions: in a batch, each lemma should prefer
+** its own gloss to the negatives, and each gloss its lemma.  The candidates are
+** rows of the embedding tables `lemma` and `gloss`, all of which a knowledge
+** maker refreshes together (towers_refresh).  Or the trainer computes all
+** candidates, with the gradient back through them, at the cost of as many
 ** examples.
 **
-** The own one comes from the bank, too, though the trainer has computed a newer
-** embedding of it.  If it did not, the towers would learn what is easier than
-** to tell synsets apart: to tell the new from the old.  All embeddings move
-** away from where the bank has its rows, the loss falls at first, and nothing
-** is found any more.  For the same reason rows are not refreshed one by one, as
-** they occur in batches, but all of them with the same parameters (MoCo, He et
-** al. 2020, has its own encoder for that).
+** The positive candidate comes from the bank, too, although the trainer has
+** computed a newer embedding of it.  Otherwise the towers would learn something
+** easier than telling synsets apart: telling new embeddings from old ones.  All
+** embeddings would move away from the bank's rows, the loss would fall at
+** first, and searches would find nothing any more.  For the same reason rows
+** are not refreshed one by one, as they occur in batches, but all with the same
+** parameters (MoCo, He et al. 2020, has a separate encoder for that).
 */
 #ifndef BANK_TOWERS_H
 #define BANK_TOWERS_H
@@ -46,7 +46,7 @@ struct towers {
   double rate;
   enum negatives_from from;
   size_t negatives;
-  const uint32_t *pool; /* what these are chosen from */
+  const uint32_t *pool; /* the negatives are chosen from these */
   size_t pool_count;
   /* Room: */
   size_t room, negatives_room;
@@ -62,15 +62,15 @@ void towers_new(struct towers *towers, const struct options *options,
                 const struct data *data, uint64_t seed);
 void towers_free(struct towers *towers);
 
-/* A step; the loss, mean of both ways. */
+/* A step.  Returns the mean loss of both directions. */
 double towers_step(struct towers *towers, const uint32_t *nodes, size_t count);
 
-/* Brings the tables up to date with the towers as they are, for these nodes,
-** and makes negatives of them. */
+/* Brings the tables up to date with the current towers, for these nodes, and
+** makes these nodes the pool of negatives. */
 void towers_refresh(struct towers *towers, const uint32_t *nodes, size_t count);
 
-/* Share of the nodes whose gloss is among the k nearest to their lemma, of the
-** glosses of these nodes, which go to a table of their own. */
+/* Share of the nodes whose gloss is among the k nearest to their lemma.  Only
+** the glosses of these nodes are searched, in a table of their own. */
 double towers_recall(struct towers *towers, const uint32_t *nodes, size_t count,
                      size_t k);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** gnn.c -- trains GraphSAGE (sage.h) on WordNet, with the features of the nodes
-** in an embedding table of four times its memory.
+** gnn.c -- trains GraphSAGE (sage.h) on WordNet, with the features of the
+** nodes in an embedding table that is four times as large as its memory.
 **
 **   gnn GRAPH EXTENSION DIRECTORY [--OPTION VALUE] ...
 **
 **     --seed N          (1)
-**     --ahead off|on    the next batch's rows are read while this one is
+**     --ahead off|on    read the next batch's rows while this batch is
 **                       computed (on)
 **     --epochs N        (2)
 **     --batches N       in an epoch (100)
 **
-** A synset's features begin as the mean of random vectors of the words of its
-** gloss, and are trained with the network: emb_rmw applies their gradients. The
-** next batch is drawn before this one is computed, so that its keys are known;
-** emb_lookahead brings its rows into memory and changes no value, so the losses
-** are the same with it and without.
+** A synset's initial features are the mean of random vectors of the words of
+** its gloss.  They are trained with the network: emb_rmw applies their
+** gradients.  The next batch is drawn before this one is computed, so its
+** keys are known; emb_lookahead brings its rows into memory and changes no
+** value, so the losses are the same with and without it.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ struct run {
   double waited, spent; /* seconds */
 };
 
-/* The mean of twelve random vectors is short: made as long as one of them. */
+/* The mean of twelve random vectors is short, so it is scaled to the length of
+** one vector. */
 static void fill(struct run *run) {
   struct bag bag;
   uint64_t random = 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** report.c -- what look-ahead was worth to the graph network, as a table.
+** report.c -- the effect of look-ahead on the graph network, as a table.
 **
 **   report RESULTS DIRECTORY
 **
-** RESULTS are the lines that gnn has printed.  Writes gnn.md, a part of
+** RESULTS has the lines that gnn printed.  Writes gnn.md, a part of
 ** README.md.
 */
 #include <errno.h>

@@ -1,4 +1,4 @@
-# rules.mk -- the example of a graph network; the Makefile includes it.
+# rules.mk -- rules for the graph network example; included by the Makefile.
 
 GNN_O      := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c sql/lib/neural/*.c) \
                 sql/examples/bank/data.c sql/examples/gnn/sample.c sql/examples/gnn/sage.c)

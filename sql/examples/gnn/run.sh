@@ -3,9 +3,9 @@
 #
 #     sql/examples/gnn/run.sh [page]
 #
-# Called by `make gnn`, which has built what is needed.  Starts from scratch;
-# leaves results.tsv and gnn.md in build/gnn/.  With `page` it takes the table
-# over into README.md.
+# Called by `make gnn`, which builds the programs first.  Starts from scratch;
+# leaves results.tsv and gnn.md in build/gnn/.  With `page` it copies the table
+# into README.md.
 #
 # Environment: OUT (default build).
 set -eu
@@ -21,7 +21,7 @@ fresh "$data"
 sqlite3 -bail "$data/wordnet.db" <sql/examples/wordnet/load.sql >/dev/null
 sqlite3 -bail "$data/wordnet.db" <sql/examples/bank/load.sql
 
-# By turns, so that what disturbs the machine disturbs both.
+# Alternates, so that disturbances of the machine affect both.
 : >"$here/results.tsv"
 for turn in 1 2; do
   for ahead in off on; do

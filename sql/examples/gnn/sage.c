@@ -58,7 +58,7 @@ static void join(float *to, const float *own, const float *x,
   }
 }
 
-/* The way back: the gradient of both goes to where they came from. */
+/* The backward pass of join: adds the gradient to both inputs. */
 static void part(const float *from, float *own, float *x, const uint32_t *rows,
                  size_t count, size_t width) {
   add(own, from, width, 1);
@@ -67,7 +67,7 @@ static void part(const float *from, float *own, float *x, const uint32_t *rows,
   }
 }
 
-/* Where the neighbours of a target are among the sample's middle. */
+/* The places of a target's neighbours in the sample's middle. */
 static void neighbours_of(const struct sample *sample, size_t target,
                           uint32_t rows[FAN1]) {
   for (size_t n = 0; n < FAN1; n++) {

@@ -28,7 +28,8 @@ void sage_free(struct sage *sage);
 const float *sage_forward(struct sage *sage, const struct sample *sample,
                           const float *x);
 
-/* After it: the loss; a step of the layers; and the gradient of x. */
+/* After sage_forward: makes a step of the layers and writes the gradient of x.
+** Returns the loss. */
 double sage_train(struct sage *sage, const struct sample *sample,
                   const uint32_t *class, double rate, float *x_gradient);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.c -- what a batch of synsets needs of the graph; see sample.h.
+** sample.c -- the part of the graph that a batch of synsets needs; see
+** sample.h.
 */
 #include "sample.h"
 

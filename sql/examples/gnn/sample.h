@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample.h -- what a batch of synsets needs of the graph.
+** sample.h -- the part of the graph that a batch of synsets needs.
 **
 **   targets -> FAN1 neighbours of each -> FAN2 neighbours of each of all these
 **
 ** Hamilton, Ying and Leskovec, "Inductive Representation Learning on Large
-** Graphs", NIPS 2017.  Neighbours are drawn with repetition; a node without any
-** is its own.
+** Graphs", NIPS 2017.  Neighbours are drawn with repetition; a node without
+** neighbours is its own.
 */
 #ifndef GNN_SAMPLE_H
 #define GNN_SAMPLE_H
@@ -22,12 +22,12 @@ struct sample {
   /* Rows of the batch's features: of the targets and then of their neighbours,
   ** FAN1 of each; and of the neighbours of all these, FAN2 of each. */
   uint32_t middle[MIDDLE], leaf[LEAVES];
-  /* Whose features these are, each node once. */
+  /* The keys of these rows, each node once. */
   size_t rows;
   int64_t key[MIDDLE + LEAVES];
 };
 
-/* Which row a node has in the sample that is being drawn. */
+/* The rows of nodes in the sample being drawn. */
 struct rows {
   uint32_t *row, *stamp; /* of a node: its row, if the stamp is the sample's */
   uint32_t number;       /* of the sample */

@@ -1,37 +1,38 @@
--- models.sql -- the bytes of trained models: whole ones, and differences to these.
+-- models.sql -- the bytes of trained models: full models, and differences.
 --
 --     .load build/emb
 --     .read sql/examples/modyn/schema.sql
 --     .read sql/examples/modyn/models.sql
 --
--- A model is BLOBs, its parts: one, or as many as one likes.  INSERT them into the
--- view model_bytes, SELECT them from there; DELETE a model from stored_model.  The
--- page is sql/manual/models.md.
+-- A model is one or more BLOBs, its parts.  INSERT them into the view
+-- model_bytes, and SELECT them from there; DELETE a model from stored_model.
+-- The manual page is sql/manual/models.md.
 --
--- PARTS     have names or numbers.  A part is what is in memory at a time; SQLite
---           has BLOBs of up to a gigabyte, and a model can have more.
--- FULL      Each pipeline has a full model every full_every triggers.  The others
---           are differences to the last full one: a model is read from two rows,
---           never from a chain of them.
--- WHOLE     Of both kinds emb_diff made the BLOB; a full model is the difference
---           to nothing, x''.  It has checksums of base and result, which
---           emb_patch compares: what is read is bit by bit what was stored, or
---           an error.
--- KEPT      The triggers below hold without PRAGMA foreign_keys, too: what others
---           are differences to is not deleted, and nothing stored is changed.
--- FUNCTIONS of emb that are called here touch no file, so the views and triggers
---           work with PRAGMA trusted_schema = OFF.
+-- PARTS     have names or numbers.  One part at a time is in memory; SQLite
+--           limits a BLOB to a gigabyte, and a model can be larger.
+-- FULL      Each pipeline has a full model every full_every triggers.  The
+--           others are differences to the last full one: a model is read from
+--           two rows, never from a chain of them.
+-- WHOLE     emb_diff makes the BLOBs of both kinds; a full model is the
+--           difference to nothing, x''.  A BLOB has checksums of base and
+--           result, which emb_patch checks: a read returns the stored bytes,
+--           bit for bit, or an error.
+-- KEPT      The triggers below work without PRAGMA foreign_keys, too: a model
+--           that is the base of others cannot be deleted, and no stored model
+--           can be changed.
+-- FUNCTIONS of emb that are called here touch no file, so the views and
+--           triggers work with PRAGMA trusted_schema = OFF.
 
 BEGIN;
 
--- Yours, where a pipeline is to have other than these.
+-- Yours, if a pipeline needs other values than these defaults.
 CREATE TABLE model_storage(
   pipeline   INTEGER PRIMARY KEY REFERENCES pipeline ON DELETE CASCADE,
   full_every INTEGER NOT NULL DEFAULT 10 CHECK(full_every >= 1),
   options    TEXT NOT NULL DEFAULT ''  -- of emb_diff
 );
 
--- By the view below; trained_model.storage is the number here.
+-- Filled by the view below; trained_model.storage refers to it.
 CREATE TABLE stored_model(
   storage    INTEGER PRIMARY KEY,
   base       INTEGER REFERENCES stored_model, -- NULL: a full model
@@ -40,8 +41,8 @@ CREATE TABLE stored_model(
 CREATE INDEX stored_model_base ON stored_model(base) WHERE base IS NOT NULL;
 CREATE INDEX trained_model_storage ON trained_model(storage) WHERE storage IS NOT NULL;
 
--- By the view, too: its parts.  The BLOB is last: what asks for the others only
--- does not read it.
+-- Filled by the view, too: the parts.  The BLOB is the last column, so queries
+-- for the other columns do not read it.
 CREATE TABLE stored_part(
   storage    INTEGER NOT NULL REFERENCES stored_model,
   part       NOT NULL CHECK(typeof(part) IN ('text', 'integer')),
@@ -50,17 +51,17 @@ CREATE TABLE stored_part(
   PRIMARY KEY(storage, part)
 );
 
--- Yours: the embeddings of a model, as a snapshot of an emb table has them.
+-- Yours: the embeddings of a model, as a snapshot of an emb table.
 CREATE TABLE model_embeddings(
   model      INTEGER NOT NULL REFERENCES trained_model,
   "table"    TEXT NOT NULL CHECK(length("table") > 0),
-  snapshot   TEXT NOT NULL CHECK(length(snapshot) > 0), -- as emb_snapshots has it
+  snapshot   TEXT NOT NULL CHECK(length(snapshot) > 0), -- name in emb_snapshots
   PRIMARY KEY(model, "table")
 ) WITHOUT ROWID;
 
 -- ---- what is refused -------------------------------------------------------
 
--- Deletes of what is needed, or of a part alone, and all changes.
+-- Deletes of models that are needed, deletes of single parts, and all changes.
 CREATE TRIGGER stored_model_delete BEFORE DELETE ON stored_model
 WHEN EXISTS (SELECT 1 FROM stored_model WHERE base = old.storage) BEGIN
   SELECT RAISE(ABORT, 'other models are stored as differences to this one');
@@ -83,7 +84,7 @@ CREATE TRIGGER stored_model_insert BEFORE INSERT ON stored_model BEGIN
    WHERE new.base IS NOT NULL AND
          NOT EXISTS (SELECT 1 FROM stored_model WHERE storage = new.base AND base IS NULL);
 END;
--- A part that came late would not be what differences are differences to.
+-- If a part were added later, existing differences would not be relative to it.
 CREATE TRIGGER stored_part_insert BEFORE INSERT ON stored_part BEGIN
   SELECT RAISE(ABORT, 'this part of the model is stored already')
    WHERE EXISTS (SELECT 1 FROM stored_part WHERE (storage, part) = (new.storage, new.part));
@@ -91,7 +92,7 @@ CREATE TRIGGER stored_part_insert BEFORE INSERT ON stored_part BEGIN
    WHERE EXISTS (SELECT 1 FROM stored_model WHERE base = new.storage);
 END;
 
--- A model's number in storage is one that is there, and no other model's.
+-- trained_model.storage names an existing stored model, and no other model's.
 CREATE TRIGGER trained_model_stored BEFORE INSERT ON trained_model
 WHEN new.storage IS NOT NULL BEGIN
   SELECT RAISE(ABORT, 'no such stored model, or it is that of another')
@@ -108,8 +109,9 @@ WHEN new.storage IS NOT old.storage BEGIN
           OR EXISTS (SELECT 1 FROM trained_model WHERE storage = new.storage));
 END;
 
--- With a trained model its bytes go, unless others need them; snapshots only you
--- can drop.  (INSERT OR REPLACE of a trained model leaves its bytes to nobody.)
+-- Deleting a trained model deletes its bytes, unless others need them; only you
+-- can drop snapshots.  (INSERT OR REPLACE of a trained model orphans its
+-- bytes.)
 CREATE TRIGGER trained_model_delete BEFORE DELETE ON trained_model BEGIN
   SELECT RAISE(ABORT, 'the model has embeddings: drop these snapshots, and the rows of model_embeddings')
    WHERE EXISTS (SELECT 1 FROM model_embeddings WHERE model = old.model);
@@ -124,7 +126,7 @@ END;
 
 -- ---- the bytes -------------------------------------------------------------
 
--- Where the base is not there, which takes force, emb_patch says that it is not.
+-- If the base is missing, which only happens by force, emb_patch reports it.
 CREATE VIEW model_bytes AS
   SELECT m.model, p.part, m.pipeline, m.trigger, m.storage, s.base, p.bytes AS size,
          length(p.difference) AS stored_size,
@@ -134,8 +136,8 @@ CREATE VIEW model_bytes AS
     FROM trained_model m JOIN stored_model s ON s.storage = m.storage
     JOIN stored_part p ON p.storage = m.storage;
 
--- Which full model a trained model that is not stored yet would be a difference to:
--- the one of the latest trigger up to its own, if that is less than full_every ago.
+-- The full model that a trained model not yet stored would be a difference to:
+-- that of the latest trigger up to its own, if less than full_every ago.
 CREATE VIEW model_base AS
   WITH latest AS (
     SELECT m.model, m.trigger, coalesce(o.full_every, 10) AS full_every,
@@ -149,7 +151,7 @@ CREATE VIEW model_base AS
     FROM latest l LEFT JOIN trained_model f
       ON f.model = l.last_full AND l.trigger - f.trigger < l.full_every;
 
--- The first part of a model decides what the model is a difference to.
+-- The first part of a model to be inserted determines the model's base.
 CREATE TRIGGER model_bytes_insert INSTEAD OF INSERT ON model_bytes BEGIN
   SELECT RAISE(ABORT, 'model_bytes.bytes must be a BLOB') WHERE typeof(new.bytes) <> 'blob';
   SELECT RAISE(ABORT, 'model_bytes.part must be a TEXT or an INTEGER')

@@ -1,15 +1,15 @@
-# policies.tcl -- makes ext/data/pipeline/policy_text.c of the policies' files.
+# policies.tcl -- makes ext/data/pipeline/policy_text.c from the policy files.
 #
 #     tclsh sql/examples/modyn/policies.tcl > ext/data/pipeline/policy_text.c
 #
-# The C file is under version control, so that nothing but a compiler is needed
-# to build; tests/sql/data/pipeline_schema.test holds it to the files.  A policy is a file
-# KIND/NAME.sql; its first lines are comments:
+# The C file is under version control, so that a build needs only a compiler;
+# tests/sql/data/pipeline_schema.test checks that it matches the files.  A
+# policy is a file KIND/NAME.sql that begins with comments:
 #
 #     -- What it does, in one paragraph.
 #     -- option NAME: TYPE, LEAST to MOST, one of A|B, default VALUE, needed; ABOUT
 #
-# of which all but NAME, TYPE and ABOUT may be left out (LEAST to: no MOST).
+# All but NAME, TYPE and ABOUT may be left out (LEAST to: no MOST).
 
 set root [file dirname [file normalize [info script]]]
 set kinds {triggers trigger criteria criterion selection selection
@@ -19,7 +19,7 @@ proc string_of {text} {
   return \"[string map {\\ \\\\ \" \\\" \n \\n} $text]\"
 }
 
-# A text as C has it: a line of it in each line.
+# A text as C string literals, one per line of the text.
 proc literal {text indent} {
   set lines {}
   foreach line [split [string trimright $text \n] \n] {
@@ -33,7 +33,7 @@ proc json_string {text} {
   return \"[string map {\\ \\\\ \" \\\"} $text]\"
 }
 
-# A value as JSON: a number as it is.
+# A value as JSON; numbers and booleans stay as they are.
 proc json {text} {
   expr {[regexp {^-?[0-9.]+$} $text] || $text in {true false} ? $text : [json_string $text]}
 }
@@ -64,7 +64,7 @@ proc option {line} {
   return "{[join $fields ,]}"
 }
 
-# kind, name, about, options, sql
+# Reads a policy file: the list of kind, name, about, options, sql.
 proc policy {kind path} {
   set channel [open $path]
   set text [read $channel]

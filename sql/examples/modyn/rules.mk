@@ -1,5 +1,5 @@
-# rules.mk -- the change logs, on which pipelines are replayed; the Makefile
-# includes it.
+# rules.mk -- rules for replaying change logs through pipelines; included by the
+# Makefile.
 
 MODYN_MAIN := parse_main replay report
 MODYN_C    := $(wildcard sql/examples/modyn/changelogs/*.c)

@@ -1,21 +1,21 @@
--- schema.sql -- pipelines: which data to train on, when, and what came of it.
+-- schema.sql -- pipelines: which data to train on, when, and the results.
 --
 --     .load build/emb
 --     .read sql/examples/modyn/schema.sql
 --
 -- is all that a database needs.  These are ordinary tables: read them, join
--- them, correct them.  `emb_pipeline_run` fills those that say "by the driver";
--- the others are yours.  The page is sql/manual/pipelines.md.
+-- them, correct them.  `emb_pipeline_run` fills those marked "by the driver";
+-- you fill the others.  The manual page is sql/manual/pipelines.md.
 --
 -- PIPELINE  reads samples, decides when to train (a trigger), and on which of
 --           them (a selection).
 -- POSITION  Samples have positions 1, 2, 3 ... in a pipeline, in the order in
---           which they were seen: by timestamp, then by key, of those that were
---           new at the same time.  A trigger is a range of positions, so what a
---           sample was seen in takes no column and no UPDATE.
--- TIME      A timestamp is a number in any unit; seconds since 1970 as a rule.
--- POLICY    is SQL text, a row of the table `policy`; a pipeline names one, with
---           its options, in JSON.
+--           which they were seen; samples that were new at the same time are
+--           ordered by timestamp, then by key.  A trigger is a range of
+--           positions, so a sample's trigger needs no column and no UPDATE.
+-- TIME      A timestamp is a number in any unit, usually seconds since 1970.
+-- POLICY    is SQL text, a row of the table `policy`; a pipeline names a policy
+--           and gives its options, in JSON.
 -- CRASH     Each call of the driver is one transaction.
 
 PRAGMA foreign_keys = ON;
@@ -23,9 +23,9 @@ BEGIN;
 
 -- ---- policies --------------------------------------------------------------
 
--- A policy: `sql` has named parameters.  Those that `policy_option` lists are
--- options; the others are given by the driver (the page lists them).
--- Change one by UPDATE, add your own by INSERT.
+-- A policy: `sql` has named parameters.  Those listed in `policy_option` are
+-- options; the driver sets the others (the manual page lists them).
+-- Change a policy by UPDATE, add your own by INSERT.
 CREATE TABLE policy(
   kind  TEXT NOT NULL CHECK(kind IN ('trigger', 'criterion', 'selection',
                                      'downsampling', 'interval')),
@@ -41,11 +41,11 @@ CREATE TABLE policy_option(
   name      TEXT NOT NULL,
   type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'text', 'boolean',
               'sql', 'number or text', 'object', 'array', 'object or array')),
-  least     REAL,    -- of a number; of those that may be less than it, NULL
+  least     REAL,    -- of a number; NULL: no minimum
   most      REAL,
   one_of    TEXT CHECK(one_of IS NULL OR json_type(one_of) = 'array'), -- texts
-  "default",         -- what it is when it is not given;
-  needed    INTEGER NOT NULL DEFAULT 0 CHECK(needed IN (0, 1)), -- 1: there is none
+  "default",         -- the value when it is not given
+  needed    INTEGER NOT NULL DEFAULT 0 CHECK(needed IN (0, 1)), -- 1: no default
   about     TEXT NOT NULL DEFAULT '',
   PRIMARY KEY(kind, policy, name),
   FOREIGN KEY(kind, policy) REFERENCES policy(kind, name)
@@ -62,13 +62,13 @@ INSERT INTO policy_option
 
 -- ---- pipelines -------------------------------------------------------------
 
--- A source is the name of a table or view, or a SELECT in text.
+-- A source is the name of a table or view, or the text of a SELECT.
 CREATE TABLE pipeline(
   pipeline          INTEGER PRIMARY KEY,
   name              TEXT NOT NULL UNIQUE CHECK(length(name) > 0),
   samples           TEXT NOT NULL,  -- source of key, timestamp, label
-  features          TEXT,  -- source of key, value: what drift is measured on
-  predictions       TEXT,  -- source of key, prediction: what performance is
+  features          TEXT,  -- source of key, value: to measure drift on
+  predictions       TEXT,  -- source of key, prediction: to measure performance
   trigger_policy    TEXT NOT NULL CHECK(json_valid(trigger_policy)),
   selection_policy  TEXT NOT NULL DEFAULT '{"policy":"new_data"}'
                     CHECK(json_valid(selection_policy)),
@@ -77,24 +77,24 @@ CREATE TABLE pipeline(
   seed              INTEGER NOT NULL DEFAULT 0,
   -- Samples in a partition of a selection.
   partition_size    INTEGER NOT NULL DEFAULT 100000 CHECK(partition_size >= 1),
-  -- A sample is looked for among those with timestamps from the highest that was
-  -- seen less this one on: 0 where they only ever come in order; NULL: among all.
+  -- New samples are looked for among those whose timestamp is at least `newest`
+  -- minus this: 0 if samples always come in order; NULL: among all.
   lookback          NUMERIC CHECK(lookback IS NULL OR
                                   (typeof(lookback) <> 'text' AND lookback >= 0)),
   newest            NUMERIC,  -- by the driver: the highest timestamp seen
-  -- By the driver: why it cannot decide now, e.g. for want of predictions.
+  -- By the driver: why it cannot decide now, e.g. predictions are missing.
   waits_for         TEXT
 );
 
--- What is known of a sample, by the driver.
+-- By the driver: the state of a sample.
 CREATE TABLE sample_state(
   pipeline   INTEGER NOT NULL,
   position   INTEGER NOT NULL,
   sample_key NOT NULL,  -- INTEGER or TEXT
   timestamp  NOT NULL CHECK(typeof(timestamp) IN ('integer', 'real')),
   label,
-  used       INTEGER NOT NULL DEFAULT 0,  -- how often a policy that counts chose it
-  last_used  INTEGER,                     -- the trigger of the last time
+  used       INTEGER NOT NULL DEFAULT 0,  -- how often a counting policy chose it
+  last_used  INTEGER,                     -- the last trigger that chose it
   epoch      INTEGER NOT NULL DEFAULT 0,  -- of sampling without replacement
   PRIMARY KEY(pipeline, position),
   UNIQUE(pipeline, sample_key),
@@ -113,17 +113,17 @@ CREATE TABLE trigger(
   last_timestamp  NOT NULL,
   made_at         REAL NOT NULL,     -- seconds since 1970
   candidates      INTEGER NOT NULL,  -- samples that the selection chose from
-  selected        INTEGER NOT NULL,  -- and that it chose
+  selected        INTEGER NOT NULL,  -- samples that it chose
   PRIMARY KEY(pipeline, trigger),
   UNIQUE(pipeline, last_position),
   CHECK(first_position <= last_position),
   CHECK(selected <= candidates)
 ) WITHOUT ROWID;
 
--- By the driver: each time that a policy was asked, and what it said.
+-- By the driver: each evaluation of a policy, and its decision.
 CREATE TABLE decision(
   pipeline  INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
-  position  INTEGER NOT NULL,  -- of the last sample that was looked at
+  position  INTEGER NOT NULL,  -- of the last sample considered
   triggered INTEGER NOT NULL CHECK(triggered IN (0, 1)),
   trigger   INTEGER,           -- which one
   reason    TEXT NOT NULL,
@@ -134,15 +134,15 @@ CREATE TABLE decision(
 ) WITHOUT ROWID;
 
 -- By the driver: each part of a decision; a policy that is not an ensemble has
--- one, member ''.  Dynamic criteria look at the values of the past here.
+-- one part, member ''.  Dynamic criteria read the past values here.
 CREATE TABLE decision_part(
   pipeline  INTEGER NOT NULL,
   position  INTEGER NOT NULL,
   member    TEXT NOT NULL,     -- its path in the policy, as in '0.1'
   policy    TEXT NOT NULL,
   triggered INTEGER NOT NULL CHECK(triggered IN (0, 1)),
-  value     REAL,              -- what was measured
-  threshold REAL,              -- and what it was compared with
+  value     REAL,              -- the measured value
+  threshold REAL,              -- the value it was compared with
   reason    TEXT NOT NULL,
   PRIMARY KEY(pipeline, position, member),
   FOREIGN KEY(pipeline, position) REFERENCES decision ON DELETE CASCADE
@@ -150,7 +150,8 @@ CREATE TABLE decision_part(
 
 -- ---- selections ------------------------------------------------------------
 
--- By the driver: what to train on.  With downsampling, what that chooses from.
+-- By the driver: the samples to train on.  With downsampling, the samples that
+-- downsampling chooses from.
 CREATE TABLE selection(
   pipeline   INTEGER NOT NULL,
   trigger    INTEGER NOT NULL,
@@ -173,7 +174,7 @@ CREATE TABLE downsampling(
   FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- By the driver: a selection in pieces that fit in memory.
+-- By the driver: the parts of a selection that fit in memory.
 CREATE TABLE partition(
   pipeline    INTEGER NOT NULL,
   trigger     INTEGER NOT NULL,
@@ -184,13 +185,13 @@ CREATE TABLE partition(
   FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- Yours, for downsampling: what the model says of a sample.
+-- Yours, for downsampling: the model's output for a sample.
 CREATE TABLE score(
   pipeline         INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
   sample_key       NOT NULL,
   loss             REAL,
   gradient_norm    REAL,   -- of the last layer
-  irreducible_loss REAL,   -- of a model that was trained on held-out samples
+  irreducible_loss REAL,   -- of a model trained on held-out samples
   probabilities,           -- of the classes: a vector, BLOB or JSON
   gradient,                -- a vector, for methods that compare samples
   PRIMARY KEY(pipeline, sample_key)
@@ -198,12 +199,12 @@ CREATE TABLE score(
 
 -- ---- models and their evaluation -------------------------------------------
 
--- Yours: what a trigger has led to.
+-- Yours: the model that a trigger led to.
 CREATE TABLE trained_model(
   model            INTEGER PRIMARY KEY,
   pipeline         INTEGER NOT NULL,
   trigger          INTEGER NOT NULL,
-  parent           INTEGER REFERENCES trained_model, -- where training began
+  parent           INTEGER REFERENCES trained_model, -- training started from it
   trained_at       REAL,     -- seconds since 1970
   samples          INTEGER,  -- that it was trained on
   training_seconds REAL CHECK(training_seconds >= 0),
@@ -217,7 +218,7 @@ CREATE TABLE evaluation_interval(
   interval INTEGER PRIMARY KEY,
   pipeline INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
   name     TEXT NOT NULL,
-  model    INTEGER REFERENCES trained_model, -- NULL: one for all models
+  model    INTEGER REFERENCES trained_model, -- NULL: for all models
   begins   NOT NULL,
   ends     NOT NULL,
   CHECK(begins < ends),
@@ -236,7 +237,7 @@ CREATE TABLE evaluation(
 
 -- ---- views -----------------------------------------------------------------
 
--- In which trigger a sample was seen; NULL: in none yet.
+-- The trigger in which a sample was seen; NULL: none yet.
 CREATE VIEW sample_trigger AS
   SELECT s.pipeline, s.position, s.sample_key, s.timestamp, s.label,
          (SELECT t.trigger FROM trigger t
@@ -260,18 +261,18 @@ CREATE VIEW training_forecast AS
   SELECT pipeline, m.y - s.slope * m.x AS intercept, s.slope
     FROM mean m JOIN slope s USING (pipeline);
 
--- Which samples of a selection to hold out, for the irreducible loss of RHO-LOSS:
--- those with a draw below the share that is wanted, say a tenth; or, for twins, each
--- of two models learns one half (draw < 0.5) and is asked about the other.
+-- Which samples of a selection to hold out, for the irreducible loss of
+-- RHO-LOSS: those with a draw below the wanted share, say a tenth.  Or, for
+-- twins, each of two models learns one half (draw < 0.5) and scores the other.
 CREATE VIEW holdout AS
   SELECT s.pipeline, s.trigger, s.place, s.sample_key,
          emb_random(p.seed, s.sample_key, 1000000000 + s.trigger) AS draw
     FROM selection s JOIN pipeline p USING (pipeline);
 
--- Which model is to be evaluated where.  Each with each is the matrix.  `active`
--- is the newest model that had seen nothing from the interval's begin on, which
--- would have been in service then; `training` is the one after it, in whose data
--- the interval begins.
+-- Which model to evaluate on which interval; all pairs are the matrix.
+-- `active` marks the newest model that had seen nothing from the interval's
+-- begin on, which would have been in service then.  `training` marks the next
+-- model, in whose data the interval begins.
 CREATE VIEW evaluation_matrix AS
   WITH trained AS (
     SELECT m.model, m.pipeline, t.last_timestamp AS until,

@@ -11,7 +11,7 @@
 #include "../../lib/database.h"
 #include "../../lib/random.h"
 
-enum { DELAY = 120, TWICE = 16, AGAIN = 30 }; /* seconds, one of, seconds */
+enum { DELAY = 120, TWICE = 16, AGAIN = 30 }; /* seconds, one in, seconds */
 
 static void add(struct arrivals *arrivals, struct arrival arrival) {
   if (arrivals->count == arrivals->room) {

@@ -2,9 +2,9 @@
 **
 ** arrivals.h -- clicks on their way to the log.
 **
-** A visitor clicks some time after the page was shown, on average two minutes,
-** and one click of 16 is reported twice, as by a browser that saw no answer.
-** The same request has the same delay in each run.
+** A visitor clicks on average two minutes after the page was shown, and one
+** click in 16 is reported twice, as by a browser that got no answer.  A
+** request has the same delay in each run.
 */
 #ifndef ONLINE_ARRIVALS_H
 #define ONLINE_ARRIVALS_H
@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Seconds within which a click belongs to its request.  The server writes them
-** when a step ends, so that some find that their request is a negative already,
-** which they correct. */
+/* Seconds within which a click belongs to its request.  The server writes
+** clicks at the end of a step, so for some the request is already a negative
+** example, which they correct. */
 enum { CLICK_WINDOW = 600 };
 
 struct arrival {
@@ -26,12 +26,12 @@ struct arrivals {
   size_t count, room;
 };
 
-/* What was shown at that second was clicked. */
+/* Adds the click on a request that was shown at that second. */
 void arrivals_add(struct arrivals *arrivals, int64_t request, int64_t shown);
-/* Those that arrive up to now, in their order, at the head of the list: how
-** many. */
+/* Moves the clicks that have arrived by `now` to the head of the list, in order
+** of arrival.  Returns their number. */
 size_t arrivals_due(struct arrivals *arrivals, int64_t now);
-/* Takes these away. */
+/* Removes the first `count`. */
 void arrivals_take(struct arrivals *arrivals, size_t count);
 
 #endif

@@ -15,7 +15,7 @@ static int compare(const void *a, const void *b) {
 
 double auc(struct outcome *outcomes, size_t count) {
   qsort(outcomes, count, sizeof(*outcomes), compare);
-  double ranks = 0, clicked = 0; /* of those clicked */
+  double ranks = 0, clicked = 0; /* of clicked outcomes */
   for (size_t i = 0; i < count;) {
     size_t end = i, hits = 0;
     for (; end < count && outcomes[end].score <= outcomes[i].score; end++) {

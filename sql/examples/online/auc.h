@@ -7,14 +7,14 @@
 
 #include <stddef.h>
 
-/* What was predicted, and what came. */
+/* A prediction, and whether the click came. */
 struct outcome {
   float score;
   int clicked;
 };
 
-/* The probability that a click has a higher score than a click that did not
-** come, half for equal scores; NAN when there is only one kind.  Sorts. */
+/* The probability that a clicked outcome has a higher score than one without a
+** click, half for equal scores; NAN if there is only one kind.  Sorts. */
 double auc(struct outcome *outcomes, size_t count);
 
 #endif

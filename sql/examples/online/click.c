@@ -17,7 +17,7 @@ static const double BASE = -0.6;
 static const double SCALE = 0.95;
 static const double USER_BIAS = 0.3, ITEM_BIAS = 0.5; /* deviations */
 
-/* What is known of a user or an item. */
+/* The taste of a user, or the appeal of an item. */
 struct taste {
   float bias, factor[FACTORS];
 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** click.h -- a generated stream of clicks whose truth is known.
+** click.h -- a generated stream of clicks with known probabilities.
 **
-** Users and items are drawn by Zipf's law.  Each has a latent vector of FACTORS
-** normal numbers and a bias; with those of a user u and an item i, shown at a
-** place p of the page, the probability of a click is
+** Users and items are drawn by Zipf's law.  Each has a latent vector of
+** FACTORS normal numbers and a bias.  If item i is shown to user u at place p
+** of the page, the probability of a click is
 **
 **   1 / (1 + exp(-(base + place[p] + bias[u] + bias[i] + scale <u, i>)))
 **
-** Items drift: ten times an hour each of their numbers x, bias and factors,
-** becomes r x + sqrt(1 - r^2) n with a normal n, so that its correlation with
-** what it was falls as exp(-drift) per hour while its distribution stays.
+** Items drift: ten times an hour each of their numbers x (bias and factors)
+** becomes r x + sqrt(1 - r^2) n with a normal n.  Its correlation with its
+** earlier value falls as exp(-drift) per hour, while its distribution stays
+** the same.
 **
 ** The same options give the same stream.  A click carries its probability, so
-** that the AUC of the best possible prediction can be measured beside a
-** model's.
+** the AUC of the best possible prediction can be measured next to a model's.
 */
 #ifndef ONLINE_CLICK_H
 #define ONLINE_CLICK_H
@@ -45,8 +45,8 @@ void stream_free(struct stream *stream);
 /* The next `count` clicks. */
 void stream_take(struct stream *stream, struct click *clicks, size_t count);
 
-/* The id of user or item number n: 64 bits without order, as ids of the real
-** world are when they have been hashed once. */
+/* The id of user or item number n: 64 bits in no order, like real ids that have
+** been hashed once. */
 int64_t click_key(uint32_t n);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** experiment.c -- measures the two findings and writes what it found.
+** experiment.c -- measures the two findings and writes the results.
 **
 **   experiment EXTENSION DIRECTORY [OPTION VALUE] ...
 **
 **     --size full|quick    (full)
 **     --seeds N            streams to average over (full: 5, quick: 1)
 **
-** Makes its databases in DIRECTORY/data, which must not be there, and leaves
-** online.md, online.svg and online.tsv in DIRECTORY.  What does not depend on
-** another is done beside it, on all CPUs.
+** Makes its databases in DIRECTORY/data, which must not exist, and leaves
+** online.md, online.svg and online.tsv in DIRECTORY.  Independent jobs run in
+** parallel, on all CPUs.
 */
 #include <pthread.h>
 #include <stdio.h>
@@ -41,13 +41,13 @@ static const struct settings QUICK = {.users = 4000,
                                       .many_users = 200000,
                                       .many_items = 40000};
 
-/* Jobs are the large table, then the syncs of all seeds, then their tables with
-** and without collisions, one by one. */
+/* The jobs, in order: the large table, the syncs of all seeds, and the tables
+** with and without collisions of all seeds, one job each. */
 struct work {
   struct settings settings;
   struct findings findings;
   pthread_mutex_t mutex;
-  size_t next; /* job, by mutex */
+  size_t next; /* job; under mutex */
 };
 
 static void do_job(struct work *work, size_t job) {

@@ -13,7 +13,7 @@
 enum {
   SEEDS_MAX = 20,
   EPOCHS = 3,
-  DAYS = 3, /* of the stream with drift; the first one is the warm-up */
+  DAYS = 3, /* of the stream with drift; the first is the warm-up */
   HOURS = 24 * DAYS,
   WARM_HOURS = 24,
   WINDOW_HOURS = 4,
@@ -24,7 +24,7 @@ struct settings {
   const char *extension, *directory; /* for databases, removed when done */
   uint32_t users, items;
   size_t train, test;       /* clicks, of the stream without drift */
-  uint32_t clicks_per_hour; /* of the one with */
+  uint32_t clicks_per_hour; /* of the stream with drift */
   double drift;             /* per hour */
   size_t seeds;
   uint32_t many_users,
@@ -33,7 +33,7 @@ struct settings {
 
 /* ---- collisions ---------------------------------------------------------- */
 
-enum { HASHED = 5 }; /* sizes of tables; the first one has no collisions */
+enum { HASHED = 5 }; /* sizes of tables; the first has no collisions */
 
 struct hashed_result {
   double collided[2];   /* share of users, of items */
@@ -48,7 +48,7 @@ void hashed_run(const struct settings *settings, uint64_t seed, int size,
 
 /* ---- sync ---------------------------------------------------------------- */
 
-enum { COPIES = 6 }; /* the last one is the trainer itself: no interval */
+enum { COPIES = 6 }; /* the last is the trainer itself: no interval */
 
 struct sync_result {
   double auc, window[WINDOWS]; /* of the hours after the warm-up */
@@ -65,7 +65,7 @@ void sync_run(const struct settings *settings, uint64_t seed,
 enum { INTERVALS = 3, SCALE_HOURS = 5 };
 
 struct scale_result {
-  double all_keys, all_bytes, all_ms; /* of a whole copy; ms to export it */
+  double all_keys, all_bytes, all_ms; /* of a full copy; ms to export it */
   double keys[INTERVALS], bytes[INTERVALS], ms[INTERVALS]; /* of a sync, mean */
 };
 

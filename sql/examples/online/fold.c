@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** fold.c -- which row of a table an id has; see fold.h.
+** fold.c -- maps ids to rows of a table; see fold.h.
 */
 #include "fold.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** fold.h -- which row of a table an id has: one of its own, or a slot's.
+** fold.h -- maps ids to rows of a table: a row per id, or a row per slot.
 **
-** A hashed table has a fixed number of slots, and the ids with the same
-** remainder share one.  The row's key is then that of the most frequent of
-** them: a row begins with a vector that depends on its key, so an id that
-** collides with none begins with the same as in the table without collisions,
-** and the two differ in nothing but the collisions.
+** A hashed table has a fixed number of slots, and ids with the same remainder
+** share a slot.  The key of the slot's row is that of the most frequent of
+** these ids.  The initial vector of a row depends on its key, so an id
+** without collisions starts with the same vector as in the table without
+** collisions, and the two tables differ only in the collisions.
 */
 #ifndef ONLINE_FOLD_H
 #define ONLINE_FOLD_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** hashed.c -- what collisions in a hashed embedding table cost.
+** hashed.c -- the cost of collisions in a hashed embedding table.
 **
-** The same model is trained on the same clicks, with a row for each id and with
-** fewer rows than that.  Once in epochs over a fixed set with clicks held back,
-** and once on a stream with drift, each click scored just before it is
-** trained on.
+** The same model is trained on the same clicks, with a row for each id and
+** with fewer rows: once in epochs over a fixed set, with some clicks held
+** back, and once on a stream with drift, where each click is scored just
+** before training on it.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "experiment.h"
 #include "fold.h"
 
-/* Slots per id; 0: a row of its own for each. */
+/* Slots per id; 0: each id has its own row. */
 static const struct {
   const char *name;
   double slots;
@@ -55,7 +55,7 @@ static void end(struct run *run) {
   fold_free(&run->fold);
 }
 
-/* Scores the clicks, and trains on them if it is to, in one transaction. */
+/* Scores the clicks, and trains on them if `train`, in one transaction. */
 static void pass(struct run *run, const struct click *clicks, size_t count,
                  int train) {
   float score[BATCH];

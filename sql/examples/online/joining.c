@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** joining.c -- how many events a second become training examples.
+** joining.c -- how many events per second become training examples.
 **
 **   joining EXTENSION DIRECTORY [OPTION VALUE] ...
 **
 **     --requests N    (2000000)
 **     --memory MB     of the joiner (64)
-**     --window N      of an action, in requests that come meanwhile (500000)
+**     --window N      of an action, as a number of requests (500000)
 **     --share R       of the negatives (0.1)
-**     --call N        events that a call takes in (20000)
+**     --call N        events that a call reads (20000)
 **
-** Fills DIRECTORY/events.db with a log: a request with 64 bytes of features at
-** each moment, and after each fourth one an action, on average a fifth of the
-** window later.  Then it takes that in, as a trainer does: calls emb_join,
-** reads the examples with their features, removes them, COMMIT.  Only this is
-** measured.
+** Fills DIRECTORY/events.db with a log: at each moment a request with 64
+** bytes of features, and for each fourth request an action, on average a
+** fifth of the window later.  Then it reads the log as a trainer does: it
+** calls emb_join, reads the examples with their features, removes them, and
+** commits.  Only this second part is measured.
 */
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static int by_arrival(const void *left, const void *right) {
   return (a->arrives > b->arrives) - (a->arrives < b->arrives);
 }
 
-/* Actions are over at the window's end: none is late. */
+/* All actions come before the end of their window: none is late. */
 static size_t draw_events(struct event *events, uint32_t requests,
                           double window) {
   uint64_t random = 1;
@@ -103,7 +103,7 @@ static void make_joiner(sqlite3 *db, const struct setting *settings) {
                (sqlite3_int64)(settings[MEMORY].value * (1 << 20)));
 }
 
-/* 0 when there was nothing new. */
+/* 0 if there was nothing new. */
 static int take(sqlite3 *db, sqlite3_stmt *join, double *examples) {
   sqlite3_int64 before =
       database_number(db, "SELECT position FROM clicks_sources");

@@ -6,8 +6,8 @@
 
 enum { PATIENCE_MS = 10000 };
 
-/* To go over to a write-ahead log SQLite needs the file for itself and does not
-** wait for it; the other process may be doing the same. */
+/* To switch to a write-ahead log, SQLite needs exclusive access to the file
+** and does not wait for it; the other process may be switching too. */
 static void begin_wal(sqlite3 *db) {
   int rc = SQLITE_BUSY;
   for (int ms = 0; rc == SQLITE_BUSY && ms < PATIENCE_MS; ms += 10) {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** log.h -- the log of events, in which a server writes and a trainer reads.
+** log.h -- the log of events, written by a server and read by a trainer.
 **
-** An ordinary database: event(id, request, time, kind, features), id from 1 in
-** the order in which they came, as emb_join takes them.  A request is what was
-** shown at a second of the log's clock, with its features; an event of kind
-** 'click' is that this was clicked; one without a request says what time it is.
-** ended(requests) has a row when no more will come.  Two processes may have it
-** open.
+** An ordinary database: event(id, request, time, kind, features), with ids
+** from 1 in the order of the events, as emb_join requires.  A request is an
+** item shown at a second of the log's clock, with its features; an event of
+** kind 'click' is a click on it; an event without a request only gives the
+** time.  ended(requests) has a row when no more events will come.  Two
+** processes may have the log open.
 */
 #ifndef ONLINE_LOG_H
 #define ONLINE_LOG_H
 
 #include "model.h"
 
-/* What a model needs to know of a request: a BLOB. */
+/* The features of a request, stored as a BLOB. */
 struct features {
   int64_t keys[FIELDS];
   int64_t place;
@@ -31,8 +31,8 @@ void log_close(struct log *log);
 /* Number of the last request; 0: none. */
 sqlite3_int64 log_last_request(struct log *log);
 
-/* Inside a transaction of the caller's.  features: NULL for a click; request: 0
-** for a time. */
+/* Call it inside a transaction.  features: NULL for a click; request: 0 for a
+** time. */
 void log_append(struct log *log, sqlite3_int64 request, sqlite3_int64 time,
                 const struct features *features);
 

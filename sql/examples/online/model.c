@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** model.c -- a factorisation machine that lives in a database; see model.h.
+** model.c -- a factorisation machine stored in a database; see model.h.
 */
 #include "model.h"
 

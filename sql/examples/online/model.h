@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** model.h -- a factorisation machine that lives in a database.
+** model.h -- a factorisation machine stored in a database.
 **
 ** The score of a click of user u on item i at place p of the page is
 **
 **   weight[0] + weight[1 + p] + bias(u) + bias(i) + <vector(u), vector(i)>
 **
-** and 1 / (1 + exp(-score)) the probability that is predicted (Rendle 2010,
-** with two fields whose features interact).  Biases and vectors are rows of
-** two embedding tables, `users` and `items`.  The weights are the dense
-** part: rows of the ordinary table `dense`, kept in memory meanwhile.
+** and 1 / (1 + exp(-score)) is the predicted probability (Rendle 2010, with
+** two fields whose features interact).  Biases and vectors are rows of two
+** embedding tables, `users` and `items`.  The weights are the dense part:
+** rows of the ordinary table `dense`, kept in memory while the model is open.
 **
 ** A model that trains has an optimizer in its tables, so that a step is
 **
 **   INSERT INTO users(keys, gradients) VALUES (:keys, :gradients)
 **
-** and state of the optimizer lies beside each vector.  One that only serves has
-** vectors and nothing else.  To both a key that is not there is zeros, or what
-** a new row begins with.
+** and the optimizer's state is stored with each vector.  A model that only
+** serves has vectors and nothing else.  In both, a missing key reads as zeros
+** or as the initial value of a new row.
 */
 #ifndef ONLINE_MODEL_H
 #define ONLINE_MODEL_H
@@ -46,8 +46,9 @@ struct batch {
 
 enum model_role { TRAINS, SERVES };
 
-/* FOR_GOOD: a COMMIT is on disk when it returns, rows and all else together.
-** TO_TRY: nothing is waited for; after a crash one begins anew. */
+/* FOR_GOOD: a COMMIT makes rows and everything else durable together before it
+** returns.  TO_TRY: a COMMIT does not wait for the disk; after a crash, start
+** again. */
 enum model_keep { FOR_GOOD, TO_TRY };
 
 struct model {
@@ -59,19 +60,19 @@ struct model {
 };
 
 /* Makes the tables if the database does not have them, and reads the dense
-** part.  seed: of the vectors that rows begin with. */
+** part.  seed: of the initial vectors of rows. */
 void model_open(struct model *model, const char *file, const char *extension,
                 enum model_role role, enum model_keep keep, uint64_t seed);
 void model_close(struct model *model);
 
-/* score: what the model says now. */
+/* score: the model's current scores. */
 void model_score(struct model *model, const struct batch *batch, float *score);
 
-/* One step of training on the batch; score: what the model said before it.
+/* One training step on the batch; score: the model's scores before the step.
 ** The dense part changes in memory only, until it is saved. */
 void model_train(struct model *model, const struct batch *batch, float *score);
 
-/* Makes rows of the batch's keys that are not there. */
+/* Makes rows for keys of the batch that have none. */
 void model_touch(struct model *model, const struct batch *batch);
 
 void model_save_dense(struct model *model);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** report.c -- what the experiment found; see report.h.
+** report.c -- the experiment's results; see report.h.
 */
 #include "report.h"
 
@@ -12,12 +12,12 @@
 #include "../../lib/chart.h"
 #include "../../lib/database.h"
 
-/* Mean of one number over the seeds, and standard deviation. */
+/* Mean and standard deviation of a number over the seeds. */
 struct mean {
   double value, deviation;
 };
 
-/* A number that each seed has, `stride` doubles apart. */
+/* The mean of a number of each seed, `stride` doubles apart. */
 static struct mean mean_of(const double *first, size_t stride, size_t seeds) {
   struct mean mean = {0, 0};
   for (size_t i = 0; i < seeds; i++) {
@@ -31,7 +31,7 @@ static struct mean mean_of(const double *first, size_t stride, size_t seeds) {
   return mean;
 }
 
-/* A mean, with its deviation where there is one. */
+/* Writes a mean, with its deviation if there is one. */
 static void spread(FILE *out, struct mean mean,
                    const struct settings *settings) {
   fprintf(out, "| %.4f ", mean.value);
@@ -219,7 +219,7 @@ static const char *const *labels(char text[][8], const char **list,
   return list;
 }
 
-/* The copies that are in charts: not the one that differs in the dense part. */
+/* The copies shown in charts: not the one that differs in the dense part. */
 static const int CHARTED[] = {0, 1, 2, 3, COPIES - 1};
 enum { CHARTED_COUNT = sizeof(CHARTED) / sizeof(CHARTED[0]) };
 
@@ -249,7 +249,7 @@ static void window_chart(struct chart *chart, const struct settings *settings,
   }
 }
 
-/* AUC and size of the copies that are synced at all, and of the trainer. */
+/* AUC and size of the copies that are ever synced, and of the trainer. */
 static void sync_charts(const char **copies, double *at, double *size,
                         const struct settings *settings,
                         const struct findings *findings) {

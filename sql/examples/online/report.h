@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** report.h -- what the experiment found, for people and for programs.
+** report.h -- the experiment's results, for people and for programs.
 */
 #ifndef ONLINE_REPORT_H
 #define ONLINE_REPORT_H
@@ -11,7 +11,7 @@ struct findings {
   struct hashed_result hashed[SEEDS_MAX][HASHED];
   struct sync_result sync[SEEDS_MAX][COPIES];
   double sync_best[SEEDS_MAX];
-  double all_keys[SEEDS_MAX], all_bytes[SEEDS_MAX]; /* of a whole copy */
+  double all_keys[SEEDS_MAX], all_bytes[SEEDS_MAX]; /* of a full copy */
   struct scale_result scale;
 };
 

@@ -1,6 +1,6 @@
-# rules.mk -- the example of online training; the Makefile includes it.
+# rules.mk -- rules for the online training example; included by the Makefile.
 
-# The programs; the rest is in all of them.
+# The programs; all other files are linked into each.
 ONLINE_MAIN := experiment joining trainer server
 ONLINE_C   := $(wildcard sql/examples/online/*.c)
 ONLINE_O   := $(patsubst %.c,$(O)/%.o,$(wildcard sql/lib/*.c) \

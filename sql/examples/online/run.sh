@@ -3,8 +3,8 @@
 #
 #     sql/examples/online/run.sh [full | quick]
 #
-# Called by `make online` and `make online-quick`, which have built what is
-# needed.  Leaves online.md, online.svg and online.tsv in build/online/.
+# Called by `make online` and `make online-quick`, which build the programs
+# first.  Leaves online.md, online.svg and online.tsv in build/online/.
 #
 # Environment: OUT (default build).
 set -eu

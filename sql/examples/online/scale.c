@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** scale.c -- how large deltas are, of a large table.
+** scale.c -- the size of deltas of a large table.
 **
-** As many clicks as elsewhere, but on a catalogue with so many ids that most of
-** them are rare, as in production: the share of the rows that change in an hour
-** falls, and with it the delta.
+** The stream has as many clicks as the other experiments, but its catalogue
+** has so many ids that most of them are rare, as in production.  A smaller
+** share of the rows changes in an hour, and the delta is smaller, too.
 */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "fold.h"
 #include "ship.h"
 
-enum { STEPS = 2 }; /* of an hour */
+enum { STEPS = 2 }; /* per hour */
 
 static const struct {
   const char *name;
@@ -68,7 +68,7 @@ static struct shipment send(struct run *run, int interval, double *ms) {
   return all;
 }
 
-/* Each user and each item has been seen, some time. */
+/* Makes a row for each user and each item. */
 static void fill(struct run *run) {
   uint32_t users = run->options.users, items = run->options.items;
   struct batch *batch = &run->batch;

@@ -3,7 +3,7 @@
 #
 #     sql/examples/online/serve.sh [HOURS]         of the stream, default 48
 #
-# Called by `make online-serve`, which has built what is needed.  Starts from
+# Called by `make online-serve`, which builds the programs first.  Starts from
 # scratch; leaves build/online/serve/.  An hour takes half a second.
 #
 # Environment: OUT (default build).
@@ -27,7 +27,7 @@ trainer=$!
   exit 1
 }
 wait "$trainer"
-# Fetches what the trainer sent last.
+# Fetches the last files that the trainer sent.
 "$out/online/server" "$out/emb.so" "$here" --hours "$hours"
 
 cat >"$here/compare.sql" <<END

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** server.c -- serves from a copy of the model, and logs who clicked.
+** server.c -- serves from a copy of the model, and logs the clicks.
 **
 **   server EXTENSION DIRECTORY [OPTION VALUE] ...
 **
-**     --hours N     of the log, then it ends (48)
-**     --pace MS     that an hour takes, at least (500)
+**     --hours N     of the log, after which it ends (48)
+**     --pace MS     least duration of an hour (500)
 **
-** Its visitors are generated (click.h).  It scores what they see with the copy
-** in DIRECTORY/server.db, writes what they see, and later what they clicked, to
-** DIRECTORY/log.db, and takes what the trainer has put into DIRECTORY/spool.
-** Killed and started again, it goes on where its log ends.
+** Its visitors are generated (click.h).  It scores the items they see with
+** the copy in DIRECTORY/server.db, writes the requests, and later the clicks,
+** to DIRECTORY/log.db, and applies the files that the trainer has put into
+** DIRECTORY/spool.  If it is killed and started again, it continues where its
+** log ends.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 
 enum {
   CLICKS_PER_HOUR = 4000,
-  STEPS = 10, /* of an hour: then new files are looked for */
+  STEPS = 10, /* per hour; after each, it looks for new files */
   STEP = CLICKS_PER_HOUR / STEPS,
   HOUR = 3600, /* of the log's clock */
 };
@@ -84,12 +85,13 @@ static void receive(struct server *server) {
   }
 }
 
-/* When a request is shown. */
+/* The second at which a request is shown. */
 static sqlite3_int64 second(sqlite3_int64 request) {
   return request * HOUR / CLICKS_PER_HOUR;
 }
 
-/* The clicks of a step's requests set out; how many arrive in that time. */
+/* Adds the clicks of a step's requests.  Returns how many clicks arrive by the
+** end of the step. */
 static size_t send_clicks(struct server *server, const struct click *clicks,
                           sqlite3_int64 done) {
   for (int i = 0; i < STEP; i++) {
@@ -141,8 +143,8 @@ static void serve(struct server *server, const struct click *clicks,
   database_run(server->log.db, "COMMIT");
 }
 
-/* What is still on its way arrives, and time goes on until all windows are
-** over. */
+/* All remaining clicks arrive, and the log's time passes the end of all
+** windows. */
 static void end(struct server *server, sqlite3_int64 done) {
   if (database_number(server->log.db, "SELECT count(*) FROM ended")) {
     return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** ship.c -- how a serving copy follows the model that trains; see ship.h.
+** ship.c -- brings a serving copy up to date with the trainer; see ship.h.
 */
 #include "ship.h"
 
@@ -28,7 +28,7 @@ static sqlite3_int64 size_of(const char *file) {
   return status.st_size;
 }
 
-/* What a crash may have left is written anew. */
+/* Replaces a file that a crash may have left. */
 static void attach_new(sqlite3 *db, const char *file) {
   if (unlink(file) && errno != ENOENT) {
     die("%s: %s", file, strerror(errno));
@@ -44,7 +44,7 @@ static void move(const char *from, const char *to) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The consumer of a directory is called like it. */
+/* A consumer has the name of its directory. */
 static const char *consumer_of(const char *directory) {
   const char *slash = strrchr(directory, '/');
   return slash ? slash + 1 : directory;
@@ -125,7 +125,7 @@ void ship_export_dense(sqlite3 *trainer, const char *directory) {
 int ship_apply_dense(sqlite3 *copy, const char *directory) {
   char *file = sqlite3_mprintf("%s/dense", directory);
   char *taken = sqlite3_mprintf("%s/dense.taken", directory);
-  /* Out of the trainer's way, which may bring a newer one meanwhile. */
+  /* Renamed first, since the trainer may write a newer one at any time. */
   if (rename(file, taken) && errno != ENOENT) {
     die("%s: %s", file, strerror(errno));
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** sync.c -- what it costs a serving copy to be behind.
+** sync.c -- the cost of serving from a stale copy.
 **
-** A model is trained in epochs on the first day of a stream with drift, and all
-** of it goes to serving copies, each a database of its own.  Then it trains on
-** the following days click after click, and the copies get what changed at
-** intervals of their own; one never does, and stays what batch training made.
-** Each copy scores each click with what it has, before the model has trained on
-** it: as on the day itself (progressive validation).
+** A model is trained in epochs on the first day of a stream with drift, and
+** all of it is sent to serving copies, each a database of its own.  Then it
+** trains on the following days click by click, and each copy gets the changes
+** at its own interval; one copy never gets them, and stays as batch training
+** left it.  Each copy scores each click with its current state, before the
+** model has trained on the click, as in production (progressive validation).
 */
 #include "auc.h"
 #include "experiment.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS = 2, NEVER = 1000 }; /* steps of an hour; NEVER: more than HOURS */
+enum { STEPS = 2, NEVER = 1000 }; /* steps per hour; NEVER: more than HOURS */
 
 /* Both in hours. */
 static const struct {
@@ -34,7 +34,7 @@ const char *sync_name(int copy) { return COPY[copy].name; }
 
 struct copy {
   struct model model;
-  char *directory; /* its trainer's files */
+  char *directory; /* files from the trainer */
   struct outcome *outcomes;
 };
 
@@ -42,9 +42,9 @@ struct run {
   const struct settings *settings;
   struct fold fold;
   struct model trainer;
-  struct copy copies[COPIES]; /* of the last one only the outcomes */
+  struct copy copies[COPIES]; /* of the last, only the outcomes */
   struct outcome *truths;
-  size_t count; /* of each one's outcomes, after the warm-up */
+  size_t count; /* of the outcomes of each copy, after the warm-up */
   struct batch batch;
 };
 
@@ -108,7 +108,7 @@ static void sync_dense(struct run *run, struct copy *copy) {
   model_load_dense(&copy->model);
 }
 
-/* A copy's interval may end with this step of the stream. */
+/* 1 if an interval of `every` hours ends with this step of the stream. */
 static int is_due(int step, double every) {
   return step % (int)(every * STEPS) == 0;
 }
@@ -128,7 +128,7 @@ static void sync_due(struct run *run, int step,
   }
 }
 
-/* What each copy says of the batch, and what came. */
+/* Records each copy's scores of the batch, and the clicks. */
 static void note(struct run *run, const struct click *clicks,
                  const float score[COPIES][BATCH]) {
   for (size_t i = 0; i < run->batch.count; i++) {
@@ -196,7 +196,7 @@ static void warm_up(struct run *run, struct stream *stream, size_t step) {
   free(clicks);
 }
 
-/* Returns what one of them got, the same as each. */
+/* Returns the shipment of one copy; all copies get the same. */
 static struct shipment send_all(struct run *run) {
   struct shipment sent = {0, 0};
   for (int c = 0; c < COPIES - 1; c++) {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** trainer.c -- trains on what was shown and clicked, and ships what changed.
+** trainer.c -- trains on requests and clicks, and ships the changes.
 **
 **   trainer EXTENSION DIRECTORY [OPTION VALUE] ...
 **
 **     --sync HOURS    between two deltas of the rows, by the log's clock (0.5)
-**     --dense HOURS   the same of the dense part (24)
+**     --dense HOURS   the same for the dense part (24)
 **
 ** Reads DIRECTORY/log.db, keeps its model and its joiner in
 ** DIRECTORY/trainer.db, and puts files for the server into DIRECTORY/spool.
-** Ends when the log has.
+** Ends when the log ends.
 **
-** A transaction takes in events, which emb_join makes examples, rows with their
-** optimizer's state, the dense part, and which examples these have seen.  So a
-** trainer that was killed goes on where it was when it is started again, and
-** its model becomes the same, bit by bit.
+** A transaction covers the events, which emb_join turns into examples, the
+** rows with their optimizer's state, the dense part, and the number of the
+** last example trained on.  So a trainer that is killed and started again
+** continues where it was, and its model becomes the same, bit for bit.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@
 #include "log.h"
 #include "ship.h"
 
-enum { EVENTS = 4096, POLL_MS = 20 }; /* events of a call, at most */
+enum { EVENTS = 4096, POLL_MS = 20 }; /* most events per call */
 
-/* Of requests that were not clicked half are trained on, with double weight. */
+/* Half of the requests without a click are trained on, with double weight. */
 static const double SHARE = 0.5;
 
 struct trainer {
@@ -38,7 +38,7 @@ struct trainer {
   sqlite3_stmt *join, *read;
   struct batch batch;
   float score[BATCH];
-  sqlite3_int64 example; /* the last that was trained on */
+  sqlite3_int64 example; /* the last one trained on */
   double hour;           /* of the newest event */
 };
 
@@ -57,8 +57,7 @@ static void make_joiner(sqlite3 *db) {
                CLICK_WINDOW, SHARE);
 }
 
-/* The trainer's database: the model, the joiner, and the server's log beside.
- */
+/* The trainer's database: the model, the joiner, and the attached log. */
 static void open_database(struct trainer *trainer, const char *log) {
   sqlite3 *db = trainer->model.db;
   char *join = sqlite3_mprintf(
@@ -109,7 +108,7 @@ static void set_progress(struct trainer *trainer, const char *name,
                name);
 }
 
-/* 1 when `every` hours have passed since `name` was last set, if ever. */
+/* 1 if `every` hours have passed since `name` was set, or it never was. */
 static int is_due(struct trainer *trainer, const char *name, double every) {
   return (int)database_number(
       trainer->model.db,
@@ -163,7 +162,7 @@ static void read_examples(struct trainer *trainer) {
   statement_end(trainer->read);
 }
 
-/* Numbers of examples have no gaps. */
+/* The numbers of examples have no gaps. */
 static int train_examples(struct trainer *trainer, int last) {
   sqlite3_int64 before = trainer->example;
   for (;;) {
@@ -176,9 +175,9 @@ static int train_examples(struct trainer *trainer, int last) {
   }
 }
 
-/* Trains on what the log has; 0 when there is nothing new.  Events are joined,
-** and batches trained on, when they are so many, or the last: so what becomes
-** of the model does not depend on when the trainer looks. */
+/* Trains on new events of the log; 0 if there are too few.  Joins EVENTS
+** events per call and trains on full batches; only the last ones may be
+** smaller.  So the model does not depend on when the trainer polls. */
 static int train(struct trainer *trainer, int ended) {
   sqlite3 *db = trainer->model.db;
   sqlite3_int64 there = database_number(
@@ -205,7 +204,7 @@ static int train(struct trainer *trainer, int ended) {
 static void work(struct trainer *trainer) {
   struct timespec pause = {0, POLL_MS * 1000000L};
   for (;;) {
-    /* Asked first: what came before the end is read after this. */
+    /* Checked first, so that all events before the end are read afterwards. */
     int ended =
         database_number(trainer->log.db, "SELECT count(*) FROM ended") > 0;
     int trained = train(trainer, ended);

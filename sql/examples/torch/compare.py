@@ -18,13 +18,13 @@ import torch
 
 from data import ADAGRAD, BATCH, load, loss_of, make_table
 
-WINDOW = 50  # steps; curves are compared by their means over so many
-ALONE = 1e-4  # of the loss: what one process may differ from PyTorch alone, in any step
-CURVE = 0.03  # what two processes may differ from one, in any window
+WINDOW = 50  # steps; curves are compared by their means over windows
+ALONE = 1e-4  # of the loss: allowed difference of one process from PyTorch alone, any step
+CURVE = 0.03  # allowed difference of two processes from one, in any window
 
 
 def plain(options, seed):
-    """The same model as nn.Embedding with PyTorch's own Adagrad: its loss, [steps]."""
+    """The loss of the same model with nn.Embedding and PyTorch's own Adagrad, [steps]."""
     keys, vectors = make_table(options.database, options.extension, seed)
     table = torch.nn.Embedding.from_pretrained(torch.tensor(vectors), freeze=False, sparse=True)
     optimizer = torch.optim.Adagrad(
@@ -45,7 +45,7 @@ def plain(options, seed):
 
 
 def trained(options, seed, shares):
-    """Starts a trainer for each share of the batches; their logs, see train.py."""
+    """Runs a trainer for each share of the batches; returns their logs, see train.py."""
     make_table(options.database, options.extension, seed)
     here = pathlib.Path(__file__).parent
     trainers, logs = [], []
@@ -65,21 +65,21 @@ def trained(options, seed, shares):
 
 
 def in_order(*logs):
-    """All steps in the order in which the table made them: by the version of PROBE,
-    which each has written."""
+    """All steps in the order in which the table applied them: by the version of PROBE
+    that each step wrote."""
     log = np.concatenate(logs)
     return log[log[:, 3].argsort()]
 
 
 def alternations(first, second):
-    """How often a step of one trainer came right after one of the other."""
+    """How often a step of one trainer came right after a step of the other."""
     by_first = np.isin(in_order(first, second)[:, 0], first[:, 0])
     return int((by_first[1:] != by_first[:-1]).sum())
 
 
 def outdated(log):
-    """How many looks of the workers found an older row than had been written
-    before they began; of logs of train.py, [steps, 6]."""
+    """How many lookups of the workers found an older row than the one written
+    before they began; log: of train.py, [steps, 6]."""
     log = log[log[:, 2].argsort()]
     written = np.concatenate([[0], np.maximum.accumulate(log[:, 3])])
     return int((log[:, 5] < written[np.searchsorted(log[:, 2], log[:, 4])]).sum())
@@ -91,7 +91,7 @@ def smooth(curve):
 
 
 def differences(curves):
-    """What is compared, and how much it may be: text, found, allowed.
+    """The compared differences: (text, found, allowed).
 
     curves  float64 [seeds, 3, steps]: the loss of PyTorch alone, of one, of two
     """
@@ -105,7 +105,7 @@ def differences(curves):
 
 
 def same(checks):
-    """Whether all that was found is allowed; what is not a number is not."""
+    """Whether all found values are allowed; NaN is not."""
     return all(found <= allowed for _, found, allowed in checks)
 
 
@@ -122,7 +122,7 @@ def show(curves):
 
 
 def compare(options):
-    """All runs; the status of the program."""
+    """Makes all runs; returns the exit status."""
     joint = options.steps * 4 // 5
     shares = [[f"0:{joint}:2"], [f"1:{joint}:2", f"{joint}:{options.steps}"]]
     curves, looks, late = [], 0, 0

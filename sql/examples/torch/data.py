@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 BATCH = 512  # triples
 NEGATIVES = 128  # wrong tails, the same for all triples of a batch
 DIM = 64  # floats of a vector: 32 complex numbers
-PROBE = 2  # the key whose versions are followed: hypernym, which is in each batch
+PROBE = 2  # the key whose versions are tracked: hypernym, which is in each batch
 ADAGRAD = {"lr": 0.3, "eps": 1e-10, "initial_accumulator": 0.1}
 
 
 def connect(path, extension, mode="rw"):
-    """Opens the database; mode "ro": to read only.  One for each process."""
+    """Opens the database; mode "ro": read only.  One connection per process."""
     db = sqlite3.connect(f"file:{path}?mode={mode}", uri=True, isolation_level=None, timeout=30)
     db.enable_load_extension(True)
     db.load_extension(extension)
@@ -29,9 +29,9 @@ def value(db, sql, *arguments):
 
 
 def owner_may_go(call):
-    """Makes a function that is called again when the table's owner went meanwhile.
+    """Wraps a function to be called again if the table's owner went away during the call.
 
-    Outside of transactions that is all that the code means.
+    Outside of transactions, the error code has no other cause.
     """
 
     def again(*arguments):
@@ -47,9 +47,9 @@ def owner_may_go(call):
 
 
 def make_table(path, extension, seed):
-    """Makes the table anew, with a row for each synset and relation of a triple.
+    """Makes the table from scratch, with a row for each synset and relation of a triple.
 
-    Returns their keys, int64 [n], and vectors, float32 [n, DIM].
+    Returns the rows' keys, int64 [n], and vectors, float32 [n, DIM].
     """
     db = connect(path, extension)
     db.execute("DROP TABLE IF EXISTS graph")
@@ -78,12 +78,12 @@ def make_table(path, extension, seed):
 
 
 class Batches(Dataset):
-    """Item b is batch b of a run; who has the same seed has the same batches.
+    """Item b is batch b of a run; the same seed gives the same batches.
 
     keys   int64 [n]                      of the rows that the batch needs, each once
     where  int64 [3 * BATCH + NEGATIVES]  places in keys: of head, relation and tail
                                           of each triple, then of the wrong tails
-    seen   float64 [2]                    when the worker looked at the row PROBE,
+    seen   float64 [2]                    when the worker read the row PROBE,
                                           in seconds, and the version it found
     """
 
@@ -92,13 +92,13 @@ class Batches(Dataset):
         self.db = None
 
     def open(self):
-        """Opens this process's connection.  Reading only, it never owns the table."""
+        """Opens this process's connection.  It is read-only, so it never owns the table."""
         self.db = connect(self.path, self.extension, "ro")
         self.samples = value(self.db, "SELECT max(id) FROM sample")
 
     @owner_may_go
     def look(self, keys):
-        """Has the owner read ahead what is on disk; looks at the row PROBE."""
+        """Has the owner read ahead the rows on disk; reads the row PROBE."""
         self.db.execute("SELECT done FROM emb_lookahead('graph', ?)", (keys,)).fetchall()
         now = time.monotonic()
         version, vector = self.db.execute(
@@ -120,12 +120,12 @@ class Batches(Dataset):
 
 
 def open_in_worker(_):
-    """What each worker does first, after the fork: a connection of its own."""
+    """Opens a connection of its own in each worker, after the fork."""
     get_worker_info().dataset.open()
 
 
 def load(path, extension, seed, numbers, start):
-    """Starts the workers; yields these batches, as tensors."""
+    """Starts the workers; returns an iterator over these batches, as tensors."""
     return iter(
         DataLoader(
             Batches(path, extension, seed),

@@ -1,4 +1,4 @@
-# rules.mk -- training with PyTorch; the Makefile includes it.
+# rules.mk -- rules for training with PyTorch; included by the Makefile.
 
 torch: ## install dependencies, build, train with PyTorch in two processes
 	tests/install-deps.sh build torch

@@ -1,9 +1,10 @@
 #!/bin/sh
-# run.sh -- trains with PyTorch: one process, two, and PyTorch alone; see README.md.
+# run.sh -- trains with PyTorch: one process, two, and PyTorch alone; see
+# README.md.
 #
 #     sql/examples/torch/run.sh [OPTION ...]        of compare.py
 #
-# Called by `make torch`, which has built emb.so and installed what is needed.
+# Called by `make torch`, which builds emb.so and installs the tools first.
 # Starts from scratch; leaves build/torch/.
 #
 # Environment: OUT (default build).

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Trains on the table `graph`; several may do so at a time.
+"""Trains on the table `graph`; several processes may do so at the same time.
 
     train.py DATABASE EXTENSION --steps FIRST:END[:STRIDE] ...
 
 Each step reads the rows of a batch, has PyTorch compute their gradients, and
 sends these to the table, whose optimizer applies them.  There is no other state:
-all parameters, those of the relations among them, are rows of the table.
+all parameters, including those of the relations, are rows of the table.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from data import BATCH, DIM, PROBE, connect, load, loss_of, owner_may_go, value
 
 @owner_may_go
 def step(db, keys, where):
-    """Makes a step; its loss per triple, and the version of PROBE that it wrote."""
+    """Makes a step; returns its loss per triple, and the version of PROBE that it wrote."""
     blob = value(db, "SELECT emb_get('graph', ?)", keys.numpy())
     rows = torch.frombuffer(bytearray(blob), dtype=torch.float32).view(-1, DIM)
     rows.requires_grad_()
@@ -32,8 +32,8 @@ def step(db, keys, where):
 
 
 def train(options):
-    """Makes the steps; a row for each, [steps, 6]: number of the batch, loss,
-    time and version of PROBE when it was written, and when a worker saw it."""
+    """Makes the steps; returns a row for each, [steps, 6]: number of the batch, loss,
+    time and version of PROBE when it was written, and when a worker read it."""
     numbers = [b for span in options.steps for b in range(*map(int, span.split(":")))]
     batches = load(options.database, options.extension, options.seed, numbers, options.start)
     db = connect(options.database, options.extension)  # after the workers were forked

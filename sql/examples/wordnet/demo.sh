@@ -1,10 +1,10 @@
 #!/bin/sh
 # demo.sh -- trains a knowledge-graph embedding on WordNet 3.0 through SQL.
 #
-# Called by `make demo`, which has built emb.so and installed what is needed.
+# Called by `make demo`, which builds emb.so and installs the tools first.
 # Compiles the trainer, loads and splits the graph, trains, tests, and shows
-# what one can ask the result.  Starts from scratch each time; leaves
-# build/demo/wordnet.db and, beside it, wordnet.db-emb/.
+# example queries.  Starts from scratch each time; leaves build/demo/wordnet.db
+# and, next to it, wordnet.db-emb/.
 #
 # Environment: CC, CFLAGS (of the trainer), OUT (default build).
 set -eu
@@ -27,7 +27,7 @@ say() {
 
 . sql/lib/fresh.sh
 fresh "$demo"
-# -ffp-contract: multiply and add in one instruction where there is one.
+# -ffp-contract: multiply and add in one instruction, if there is one.
 ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:--O3} -ffp-contract=fast \
   -Wall -Wextra -Wshadow -Wconversion -Werror \
   -o "$demo/train" $here/*.c sql/lib/*.c -lsqlite3 -lopenblas -lm -lpthread
@@ -39,7 +39,7 @@ say "ComplEx with Adagrad, trained through emb_get and emb_put ($here/train.c)"
 "$demo/train" "$db" "$emb"
 
 say "Nearest synsets ($here/queries.sql)"
-# As they are run here, the queries can be pasted anywhere.
+# With the full path of emb, the queries can be pasted anywhere.
 sed "s|build/emb|$emb|" $here/queries.sql >"$demo/queries.sql"
 sqlite3 -bail "$db" <"$demo/queries.sql"
 

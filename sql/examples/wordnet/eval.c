@@ -2,10 +2,10 @@
 **
 ** eval.c -- filtered ranking; see eval.h.
 **
-** All queries are made first (model_query), with the score of each one's right
+** All queries are made first (model_query), each with the score of its right
 ** answer.  Then the entities are read from the table block by block, and each
-** block is multiplied with all queries; of the scores only the number that
-** beats the right answer is kept.
+** block is multiplied with all queries; only the number of scores that beat
+** the right answer is kept.
 */
 #include "eval.h"
 
@@ -17,19 +17,19 @@
 #include "model.h"
 
 enum {
-  BLOCK = 4096, /* entities read and scored at once */
-  STRIP = 96,   /* queries scored at once by one thread */
+  BLOCK = 4096, /* entities read and scored at a time */
+  STRIP = 96,   /* queries scored at a time by one thread */
 };
 
-/* A known triple as an answer to a query.  Sorted, the answers to one query
-** stand together in the order of entities. */
+/* A known triple as an answer to a query.  After sorting, the answers to one
+** query are adjacent, in the order of entities. */
 struct answer {
   uint64_t question; /* side, relation and given entity */
   uint32_t entity;
 };
 
 struct query {
-  uint32_t right; /* the entity that is asked for */
+  uint32_t right; /* the entity asked for */
   float right_score;
   size_t next, end; /* answers in blocks to come */
   size_t better, equal;
@@ -73,7 +73,7 @@ static struct answer *all_answers(const struct eval_graph *graph) {
   return answers;
 }
 
-/* The first of count sorted answers that is not below the given one. */
+/* The first of count sorted answers that is not below the wanted one. */
 static size_t lower_bound(const struct answer *answers, size_t count,
                           struct answer wanted) {
   size_t low = 0;

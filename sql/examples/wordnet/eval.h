@@ -27,8 +27,8 @@ struct eval_graph {
 
 /* Ranks both ends of each test triple among all entities.  Other known right
 ** answers are left out ("filtered"); an entity with the same score as the
-** right answer counts half.  Vectors are read from the table in blocks; no
-** more than a block is in memory.  relations: rows of 2*dim floats. */
+** right answer counts half.  Vectors are read from the table in blocks; only
+** one block is in memory.  relations: rows of 2*dim floats. */
 struct eval_result eval_run(const struct eval_graph *graph,
                             const struct triple *test, size_t count,
                             struct table *entities, const float *relations,

@@ -4,12 +4,12 @@
 --
 -- Reads the data and index files of Debian's package wordnet-base; their
 -- format is in wndb(5WN).  Stops with an error unless the graph has exactly
--- the size that WordNet 3.0 has.  Needs nothing but the sqlite3 shell.
+-- the size of WordNet 3.0.  Needs only the sqlite3 shell.
 --
 -- A synset's id is WordNet's own (as in its Prolog files): part of speech
 -- (1 noun, 2 verb, 3 adjective, 4 adverb) times 10^8 plus the byte offset of
 -- its line.  A triple (head, relation, tail) is a pointer from one synset to
--- another; several pointers between words of the same two synsets are one.
+-- another; several pointers between words of the same two synsets count as one.
 
 BEGIN;
 
@@ -62,7 +62,7 @@ INSERT INTO relation(id, symbol, name) VALUES
   (25, '<', 'participle of verb'),
   (26, '\', 'pertainym or derived from adjective');
 
--- The files, line by line.  No line has the column separator in it.
+-- The files, line by line.  No line contains the column separator.
 
 CREATE TEMP TABLE data_line(text TEXT);
 CREATE TEMP TABLE index_line(text TEXT);
@@ -142,12 +142,13 @@ SELECT data.id, relation.id,
   JOIN pos ON pos.letter = field ->> (symbol.key + 2)
   LEFT JOIN relation ON relation.symbol = symbol.value;
 
--- The split: random by triple, as WN18's, so a held-out triple's reverse is
+-- The split: random by triple, as in WN18, so a held-out triple's reverse is
 -- usually in training.  The order is a hash of the triple's number in key
 -- order (a multiplication and a squaring modulo the prime 2^31 - 1), the same
--- on every machine.  The first 11,000 triples are candidates; one whose head
--- or tail occurs in candidates only stays in training, so that everything that
--- is tested has been trained; the next 5,000 and 5,000 are valid and test.
+-- on every machine.  The first 11,000 triples are candidates.  A candidate
+-- whose head or tail occurs only in candidates stays in training, so that
+-- everything tested has been trained; the next 5,000 and 5,000 are valid and
+-- test.
 
 CREATE TEMP TABLE candidate(
   head INTEGER, relation INTEGER, tail INTEGER, hash INTEGER,
@@ -188,7 +189,7 @@ SELECT head AS id FROM triple UNION SELECT tail FROM triple;
 
 CREATE INDEX synset_name ON synset(name);
 
--- What was expected.  A difference ends the script: the CHECK names the row.
+-- The expected sizes.  A difference ends the script: the CHECK names the row.
 
 CREATE TEMP TABLE found(what TEXT, rows INTEGER, expected INTEGER);
 INSERT INTO found VALUES

@@ -2,20 +2,20 @@
 **
 ** model.c -- ComplEx; see model.h.
 **
-** A batch is cut into groups of triples.  The candidates of a group are the
-** entities of its own triples and some others of the batch, drawn at random;
-** each of its triples asks for its tail and for its head among all of them
-** (softmax with cross entropy), so a triple has some hundred negatives at the
-** price of three matrix products per group:
+** A batch is divided into groups of triples.  The candidates of a group are
+** the entities of its own triples and some other entities of the batch, drawn
+** at random.  Each triple asks for its tail and for its head among all
+** candidates (softmax with cross entropy), so a triple has hundreds of
+** negatives at the cost of three matrix products per group:
 **
 **     scores = queries * candidates'          2*group x candidates
 **     grad(queries) = p * candidates          p: softmax minus one-hot
 **     grad(candidates) = p' * queries
 **
-** Groups are independent and spread over the team; each keeps its gradients
-** to itself.  Then they are summed per entity (each member has a share of the
-** columns) and one Adagrad step is made per row (each member has a share of
-** the rows).  No sum depends on the number of threads.
+** Groups are independent and distributed over the team; each has its own
+** gradients.  These are then summed per entity (each member has a share of
+** the columns), and one Adagrad step is made per row (each member has a share
+** of the rows).  No sum depends on the number of threads.
 */
 #include "model.h"
 
@@ -37,7 +37,7 @@ struct scratch {
   float *scores;       /* 2*group x candidates */
 };
 
-/* One group and what it found. */
+/* A group and its results. */
 struct group {
   const struct triple *triples;
   size_t triple_count;
@@ -108,7 +108,7 @@ static void regularise(const float *vector, size_t dim, float decay,
 
 /* ---- softmax ------------------------------------------------------------- */
 
-/* exp(x) for x <= 0 within 2e-7, in arithmetic that compilers vectorise:
+/* exp(x) for x <= 0 within 2e-7, in arithmetic that compilers can vectorise:
 ** 2^n * 2^f with f in [-0.5, 0.5]. */
 static inline float exponential(float x) {
   float y = x < -87 ? -87 : x;
@@ -188,7 +188,7 @@ static void choose_candidates(const struct model *model, struct group *group,
   }
 }
 
-/* Other right answers of the group are no negatives. */
+/* Other right answers in the group are not negatives. */
 static void mask_known(const struct group *group, const struct scratch *scratch,
                        size_t i) {
   const struct triple *asked = &group->triples[i];

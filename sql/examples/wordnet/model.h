@@ -3,8 +3,8 @@
 ** model.h -- ComplEx: scores, loss, gradients and the Adagrad step.
 **
 ** ComplEx (Trouillon et al., ICML 2016) gives each entity e and relation r a
-** complex vector and scores a triple with Re(sum_i h_i r_i conj(t_i)).  As
-** real numbers that is a dot product of the tail with the query h*r, and also
+** complex vector and scores a triple with Re(sum_i h_i r_i conj(t_i)).  In
+** real numbers this is a dot product of the tail with the query h*r, and also
 ** of the head with the query t*conj(r): predicting either end of a triple is
 ** a matrix product of queries with candidates.
 **
@@ -41,7 +41,7 @@ struct model_options {
   size_t relation_count;
   size_t batch_max; /* triples in a batch */
   size_t group;     /* triples that share their candidates */
-  size_t negatives; /* candidates of a group beside its own entities */
+  size_t negatives; /* candidates of a group besides its own entities */
   float rate;       /* Adagrad's learning rate */
   float decay;      /* weight of the N3 regulariser */
 };

@@ -1,4 +1,4 @@
-# rules.mk -- the demo; the Makefile includes it.
+# rules.mk -- rules for the demo; included by the Makefile.
 
 demo: ## install dependencies, build, train on WordNet through SQL
 	tests/install-deps.sh build demo

@@ -5,7 +5,7 @@
 **   train DATABASE EXTENSION [OPTION VALUE] ...
 **
 **     --staleness N|none   the bound of `entities` (none: the table has none)
-**     --workers N          that read, compute and write by turns (1)
+**     --workers N          that read, compute and write in turns (1)
 **     --triples N          in a batch (4096)
 **     --epochs N           (8)
 **
@@ -14,20 +14,20 @@
 ** Each batch reads the rows of its entities with emb_get, changes them, and
 ** writes them back with emb_put; no vector is kept from one batch to the next.
 **
-** Triples are trained in runs: RUN triples that follow each other in the order
-** of heads stay together, so that a synset's pointers are mostly in one batch,
-** which has 40 % fewer rows to read per triple than one of triples drawn
+** Triples are trained in runs: RUN consecutive triples in the order of heads
+** stay together, so that a synset's pointers are mostly in one batch.  Such a
+** batch reads 40 % fewer rows per triple than a batch of triples drawn
 ** singly.  The order of runs is shuffled within a window that moves through
-** the graph, as input pipelines with a shuffle buffer do: what a batch has
-** written is likely to be read again while it is still in memory.
+** the graph, like the shuffle buffer of input pipelines: rows that a batch
+** has written are likely to be read again while they are still in memory.
 **
-** Several workers have a connection and a batch each.  A worker draws a batch,
-** gets its rows, waits for its turn to compute, which it does with the whole
-** team, and puts the rows.  Turns come in the order in which Gets have ended.
-** So with W workers up to W batches are between Get and Put, and a row that
-** two of them have is overwritten by the later one: the staleness bound says
-** how many may have it.  Rows of relations are read and written within a turn,
-** so that they are always the latest.
+** Each worker has a connection and a batch.  A worker draws a batch, gets its
+** rows, waits for its turn to compute with all threads of the team, and puts
+** the rows.  Turns are in the order in which Gets end.  So with W workers up
+** to W batches are between Get and Put, and if two of them have the same row,
+** the later Put overwrites the earlier: the staleness bound limits how many
+** may have it.  Rows of relations are read and written within a turn, so they
+** are always the latest.
 */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -68,7 +68,7 @@ struct options {
   size_t workers, triples, epochs;
 };
 
-/* One that reads, computes and writes. */
+/* A thread that reads, computes and writes. */
 struct worker {
   struct trainer *trainer;
   pthread_t thread;
@@ -78,7 +78,7 @@ struct worker {
   struct triple *batch_triples;
   int64_t *batch_keys;
   double loss;
-  int has_turn; /* below: of those that wait for their turn to compute */
+  int has_turn; /* below: the queue of workers that wait to compute */
   pthread_cond_t turn;
   struct worker *behind;
 };
@@ -106,7 +106,7 @@ struct trainer {
   /* Computing: one at a time, in order. */
   pthread_mutex_t turns;
   int computing;
-  struct worker *first, *last; /* of those that wait */
+  struct worker *first, *last; /* of the waiting workers */
 };
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -165,7 +165,7 @@ static void make_tables(struct trainer *trainer) {
 
 /* ---- batches ------------------------------------------------------------- */
 
-/* The entity's row in the batch; a new one unless it has one. */
+/* The entity's row in the batch; a new row if it has none. */
 static uint32_t row_of(struct worker *worker, uint32_t entity) {
   struct trainer *trainer = worker->trainer;
   if (trainer->stamp[entity] != trainer->batch_number) {
@@ -242,7 +242,7 @@ static void end_turn(struct worker *worker) {
   pthread_mutex_unlock(&trainer->turns);
 }
 
-/* Trains on batches until the epoch has no more. */
+/* Trains on batches until the end of the epoch. */
 static void *work(void *argument) {
   struct worker *worker = argument;
   struct trainer *trainer = worker->trainer;
@@ -267,8 +267,8 @@ static void *work(void *argument) {
 
 /* ---- epochs -------------------------------------------------------------- */
 
-/* Puts the runs into an order near to that of heads: each place is filled
-** with one of the next WINDOW runs that are left. */
+/* Puts the runs into an order near that of heads: each place gets one of the
+** next WINDOW remaining runs. */
 static void shuffle_runs(struct trainer *trainer, uint64_t seed) {
   size_t count = trainer->run_count, *runs = trainer->runs;
   for (size_t i = 0; i < count; i++) {
@@ -282,7 +282,7 @@ static void shuffle_runs(struct trainer *trainer, uint64_t seed) {
   }
 }
 
-/* Returns the mean loss of a triple. */
+/* Returns the mean loss per triple. */
 static double do_epoch(struct trainer *trainer, uint64_t epoch) {
   double loss = 0;
   size_t workers = trainer->options.workers;

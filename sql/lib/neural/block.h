@@ -25,8 +25,8 @@ void block_free(struct block *block);
 /* A step along the gradient, which is zero afterwards. */
 void block_step(struct block *block, double rate);
 
-/* BLAS works in the calling thread only.  What runs in parallel here are
-** processes; and sums have one order, so that a run repeats. */
+/* Makes BLAS work in the calling thread only.  Here only processes run in
+** parallel, and sums have a fixed order, so that runs are repeatable. */
 void block_one_thread(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** encoder.c -- a network that makes an embedding of a bag of words; see
-** encoder.h.
+** encoder.c -- a network that embeds a bag of words; see encoder.h.
 */
 #include "encoder.h"
 
@@ -40,7 +39,7 @@ void encoder_free(struct encoder *encoder) {
   }
 }
 
-/* Room for a pass over so many examples. */
+/* Makes room for a pass over this many examples. */
 static void room_for(struct encoder *encoder, size_t count) {
   if (count <= encoder->room) {
     return;
@@ -76,8 +75,8 @@ static void scale(struct encoder *encoder) {
   }
 }
 
-/* What of the gradient is across the embedding, divided by the length: along
-** it nothing changes. */
+/* The part of the gradient that is orthogonal to the embedding, divided by the
+** length: along the embedding nothing changes. */
 static void scale_back(const struct encoder *encoder, const float *gradient,
                        float *to) {
   size_t out = encoder->layer[ENCODER_LAYERS - 1].out;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* He et al. 2015: what comes out is as large as what goes in. */
+/* He et al. 2015: outputs are as large as inputs. */
 void layer_new(struct layer *layer, size_t in, size_t out, int relu,
                uint64_t *random) {
   layer->in = in;

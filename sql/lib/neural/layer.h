@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** layer.h -- a dense layer: y = x W + b, and relu where it is asked for.
+** layer.h -- a dense layer: y = x W + b, optionally with relu.
 **
-** Matrices are row by row; a row is an example.
+** Matrices are row-major; a row is an example.
 */
 #ifndef NEURAL_LAYER_H
 #define NEURAL_LAYER_H
@@ -23,8 +23,8 @@ void layer_free(struct layer *layer);
 void layer_forward(const struct layer *layer, const float *x, size_t rows,
                    float *y);
 
-/* From the gradient of y (rows * out floats, overwritten) those of W and b,
-** which add up in the block, and that of x (NULL: not wanted). */
+/* From the gradient of y (rows * out floats, overwritten), computes those of
+** W and b, which add up in the block, and that of x (NULL: not wanted). */
 void layer_backward(struct layer *layer, const float *x, const float *y,
                     size_t rows, float *y_gradient, float *x_gradient);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** lists.c -- a list of numbers for each of many things; see lists.h.
+** lists.c -- many lists of numbers; see lists.h.
 */
 #include "lists.h"
 

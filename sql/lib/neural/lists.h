@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** lists.h -- a list of numbers for each of many things: the words of a gloss,
-** the neighbours of a synset.
+** lists.h -- many lists of numbers: the words of each gloss, or the
+** neighbours of each synset.
 */
 #ifndef NEURAL_LISTS_H
 #define NEURAL_LISTS_H
@@ -17,7 +17,7 @@ struct lists {
   uint32_t *item;
 };
 
-/* From a SELECT of (list, item), ordered by the list. */
+/* Reads lists from a SELECT of (list, item), ordered by the list. */
 void lists_read(struct lists *lists, sqlite3 *db, const char *sql,
                 size_t count);
 void lists_free(struct lists *lists);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** loss.c -- what a network is to make small; see loss.h.
+** loss.c -- loss functions; see loss.h.
 */
 #include "loss.h"
 
 #include <math.h>
 #include <string.h>
 
-/* e^x for x <= 0, within 2e-7 of it, in a form that compilers make vector
-** instructions of: 2^n times a polynomial.  expf takes thrice as long, and the
-** logits of 4,096 negatives are most of the work around a step. */
+/* e^x for x <= 0, within 2e-7, in a form that compilers can vectorise: 2^n
+** times a polynomial.  expf takes three times as long, and the logits of
+** 4,096 negatives are most of the work around a step. */
 static inline float exponential(float x) {
   float t = (x < -87 ? -87 : x) * 1.44269504f;
   float n = (float)(int32_t)(t - 0.5f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** loss.h -- what a network is to make small, with the gradients.
+** loss.h -- loss functions, with their gradients.
 */
 #ifndef NEURAL_LOSS_H
 #define NEURAL_LOSS_H
@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each row of logits becomes probabilities. */
+/* Turns each row of logits into probabilities. */
 void loss_softmax(float *logits, size_t rows, size_t classes);
 
 /* Mean over the rows of minus the logarithm of the probability of the row's
-** class.  The logits become their gradient. */
+** class.  The logits are replaced by their gradient. */
 double loss_classes(float *logits, size_t rows, size_t classes,
                     const uint32_t *class);
 

@@ -11,7 +11,7 @@ static int is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Behind \s*(?:bug)?\#?\s?\d+, or NULL. */
+/* The end of \s*(?:bug)?\#?\s?\d+ at s, or NULL. */
 static char *number_end(char *s) {
   while (is_blank(*s)) {
     s++;
@@ -43,7 +43,7 @@ size_t bugs_take(char *text) {
     }
     if (bugs > before) {
       memset(s, ' ', (size_t)(end - s));
-      s = end - length; /* the loop goes on behind it */
+      s = end - length; /* the loop continues after it */
     }
   }
   return bugs;

@@ -7,12 +7,12 @@
 
 #include <stddef.h>
 
-/* How many bugs a text closes by the Debian Policy (4.4), which has for it
+/* The number of bugs that a text closes by the Debian Policy (4.4):
 **
 **   /closes:\s*(?:bug)?\#?\s?\d+(?:,\s*(?:bug)?\#?\s?\d+)*+/i
 **
-** What matches is replaced by blanks: who is to guess it from the text must not
-** find it there. */
+** Matches are replaced by blanks, so that a model that predicts the label from
+** the text does not find it there. */
 size_t bugs_take(char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** classifier.c -- guesses a label from the words of an entry; see classifier.h.
+** classifier.c -- predicts a label from the words of an entry; see
+** classifier.h.
 */
 #include "classifier.h"
 
@@ -13,7 +14,7 @@
 
 enum { WIDTH = 16, AT_ONCE = 256 };
 
-/* Adam's rate, of the dense layer. */
+/* Adam's rate for the dense layer. */
 static const double RATE = 0.005;
 
 void classifier_open(struct classifier *classifier, sqlite3 *db,
@@ -58,7 +59,7 @@ static void shuffle(struct example *example, size_t count, uint64_t *random) {
   }
 }
 
-/* A step on a batch; the sum of its losses. */
+/* A step on a batch.  Returns the sum of its losses. */
 static double step(struct classifier *classifier, const struct example *example,
                    size_t count) {
   uint32_t entry[CLASSIFIER_BATCH], label[CLASSIFIER_BATCH];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** date.c -- dates as maintainers have written them; see date.h.
+** date.c -- parses dates as maintainers wrote them; see date.h.
 **
-** The text is cut at blanks and commas, and each piece says by its form what it
-** is: a time has a colon, a zone a sign, a year four digits or a number that is
-** no day, a month its first three letters.  Words that are none of these are
-** weekdays, or names of zones that are not known.
+** The text is split at blanks and commas, and the form of each piece shows
+** its kind: a time has a colon, a zone a sign, a year four digits or a number
+** that is no day, a month its first three letters.  All other words are
+** weekdays or names of unknown zones.
 */
 #include "date.h"
 
@@ -59,7 +59,7 @@ static int take_number(struct date *date, const char *s, size_t n) {
   return set(&date->year, n > 2 ? value : value + (value < 70 ? 2000 : 1900));
 }
 
-/* hh:mm or hh:mm:ss, where a part may have one digit. */
+/* hh:mm or hh:mm:ss; a part may have one digit. */
 static int take_time(struct date *date, const char *s, size_t n) {
   int part[3] = {0, 0, 0}, count = 0;
   const char *end = s + n;
@@ -104,7 +104,7 @@ static int take_word(struct date *date, const char *s, size_t n) {
               {"CET", 1},  {"MEST", 2}, {"CEST", 2}, {"EET", 2},  {"JST", 9}};
   for (size_t i = 0; i < sizeof(ZONE) / sizeof(*ZONE); i++) {
     if (strlen(ZONE[i].name) == n && !strncasecmp(s, ZONE[i].name, n)) {
-      /* Behind a number it is a comment of that. */
+      /* After a numeric offset, the name is a comment. */
       date->offset = date->has_zone ? date->offset : 60 * ZONE[i].hours;
       date->has_zone = 1;
       return 0;
@@ -132,7 +132,7 @@ static int take(struct date *date, const char *s, size_t n) {
 }
 
 /* Days since 1970-01-01 of a day of the Gregorian calendar: years begin in
-** March, so that a leap day is the last. */
+** March, so that a leap day is the last day of its year. */
 static int64_t days_of(int year, int month, int day) {
   int64_t y = month > 2 ? year : year - 1;
   int64_t m = month > 2 ? month - 3 : month + 9;

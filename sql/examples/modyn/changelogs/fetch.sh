@@ -1,12 +1,12 @@
 #!/bin/sh
-# fetch.sh -- all change logs that there are, as text, on the standard output.
+# fetch.sh -- writes all available change logs, as text, to standard output.
 #
 #     sql/examples/modyn/changelogs/fetch.sh CACHE >TEXT
 #
-# Takes those of the packages that are installed here, and downloads what it
-# lacks of packages.txt, once, into the directory CACHE: slim images have no
+# Uses the change logs of installed packages, and downloads the missing packages
+# of packages.txt, once, into the directory CACHE: slim images have no
 # documents.  A line that is a form feed ends each file.  Without apt-get or a
-# network it goes on with what there is.
+# network it uses the change logs it has.
 #
 # Environment: DOCUMENTS (default /usr/share/doc).
 set -eu
@@ -15,37 +15,37 @@ here=$(dirname "$0")
 cache=$1
 documents=${DOCUMENTS:-/usr/share/doc}
 
-# A native package has its change log where others have that of the program's
-# authors: of such a one no entry will be found.
+# A native package has its change log where other packages have the upstream
+# change log.  The parser finds no entries in upstream change logs.
 logs_below() {
   find "$1" -mindepth 2 -maxdepth 2 -type f \
     \( -name 'changelog.Debian*.gz' -o -name changelog.gz \) | LC_ALL=C sort
 }
 
-# apt_get PACKAGE ...: downloads them to where it is called.  It would drop to a
-# user of its own that may not write there.
+# apt_get PACKAGE ...: downloads packages to the current directory.  Without the
+# option, apt-get would drop to a user of its own that may not write there.
 apt_get() {
   apt-get download -q -o APT::Sandbox::User=root "$@" >&2
 }
 
-# download PACKAGE ...: fails when there is none of them to download.
+# download PACKAGE ...: fails if no package could be downloaded.
 download() {
   mkdir -p "$cache/download"
-  # All at once is quick; one that is gone from the archive makes that fail.
+  # One call for all is quick, but fails if a package is gone from the archive.
   (
     cd "$cache/download"
     apt_get "$@" && exit
     failed=0
     for name; do
       apt_get "$name" || failed=$((failed + 1))
-      # Three of them and nothing else: that is the network.
+      # Three failures and no success: the network is down.
       [ "$failed" -lt 3 ] || [ -n "$(ls)" ] || exit
     done
   )
   ls "$cache/download"/*.deb >/dev/null 2>&1
 }
 
-# In the cache a package has a directory, also when it has no change log.
+# In the cache each package has a directory, even without a change log.
 unpack() {
   for file in "$cache/download"/*.deb; do
     name=$(dpkg-deb --field "$file" Package)
@@ -82,7 +82,7 @@ if [ -n "$missing" ]; then
   rm -rf "$cache/download"
 fi
 
-# A damaged file ends where the damage begins.
+# A damaged file is read up to the damage.
 { logs_below "$documents"; logs_below "$cache"; } | while read -r log; do
   gzip -dcq "$log" 2>/dev/null || echo "$log: damaged" >&2
   printf '\n\f\n'

@@ -1,17 +1,17 @@
--- lines.sql -- what is known without a model: lines for report.c, as options.h
--- has them.
+-- lines.sql -- the results that need no model, as lines for report.c (options.h
+-- has the format).
 
 .mode tabs
 
--- What there is.
+-- The numbers of entries and their labels.
 SELECT 'data', 1, year, column1,
        CASE column1 WHEN 'entries' THEN entries WHEN 'low' THEN low WHEN 'medium' THEN medium
                     WHEN 'high' THEN high ELSE closes END
   FROM year, (VALUES ('entries'), ('low'), ('medium'), ('high'), ('closes'));
 SELECT 'read', 1, what, 'number', number FROM read_count;
 
--- How often one is right who reads no word: who guesses in each year the most
--- frequent label of all years before, or of the last one.
+-- The accuracy without reading a word: in each year, always predict the most
+-- frequent label of all years before, or of the last year.
 WITH
 sample AS (
   SELECT 'urgency' AS task, year, urgency AS label FROM entry WHERE urgency IS NOT NULL

@@ -1,9 +1,9 @@
--- load.sql -- makes samples of the entries that parse.c has read.
+-- load.sql -- makes samples from the entries that parse.c has read.
 --
 --     sqlite3 changelogs.db <sql/examples/modyn/changelogs/load.sql
 --
--- Packages that are built of one source have the same change log: an entry is
--- known by its source and version.  Keys follow time.
+-- Packages built from one source have the same change log, so an entry is
+-- identified by its source and version.  Keys are in the order of time.
 
 BEGIN;
 
@@ -19,8 +19,8 @@ CREATE TABLE entry(
   text         TEXT NOT NULL
 );
 
--- Emergency and critical, one entry in a thousand, are taken as high; other
--- words, and none, as unknown.
+-- Emergency and critical, one entry in a thousand, count as high; other words,
+-- and no word, as unknown.
 INSERT INTO entry(source, version, distribution, at, year, urgency, closes, text)
 SELECT source, version, distribution, at,
        CAST(strftime('%Y', at, 'unixepoch') AS INTEGER),
@@ -30,14 +30,14 @@ SELECT source, version, distribution, at,
   FROM (SELECT *, row_number() OVER (PARTITION BY source, version
                                      ORDER BY at, length(text) DESC, text) AS copy
           FROM read_entry
-         -- A clock that was wrong.
+         -- Excludes entries from wrong clocks.
          WHERE at <= strftime('%s', 'now') + 86400)
  WHERE copy = 1
  ORDER BY at, source, version;
 
 CREATE INDEX entry_at ON entry(at);
 
--- What there is, year by year.
+-- Entries and labels by year.
 CREATE TABLE year AS
 SELECT year, count(*) AS entries, avg(urgency = 0) AS low, avg(urgency = 1) AS medium,
        avg(urgency = 2) AS high, avg(closes) AS closes

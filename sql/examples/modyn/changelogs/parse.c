@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** parse.c -- Debian change logs, line by line; see parse.h.
+** parse.c -- parses Debian change logs, line by line; see parse.h.
 **
 **                 heading                    name and date
 **   OUTSIDE ------------------> INSIDE ------------------------> OUTSIDE
@@ -8,8 +8,8 @@
 **                               +----+ heading: the one before is unfinished
 **                               +----+ other lines: its text
 **
-** Everything of an entry is in one buffer: the heading's fields, each ended by
-** a zero, then the text.
+** An entry is in one buffer: the heading's fields, each terminated by a zero,
+** then the text.
 */
 #include "parse.h"
 
@@ -29,7 +29,7 @@ struct parse {
   char *buffer; /* of ENTRY_MAX + 1 bytes */
   size_t used;
   int inside, cut;
-  size_t version, distribution, urgency, text; /* where they begin in it */
+  size_t version, distribution, urgency, text; /* offsets in it */
 };
 
 struct parse *parse_new(parse_found *found, void *context) {
@@ -49,7 +49,7 @@ const struct parse_counts *parse_counts(const struct parse *parse) {
   return &parse->counts;
 }
 
-/* Puts bytes behind the rest; those that have no room are left out. */
+/* Appends bytes; those that do not fit are left out. */
 static void add(struct parse *parse, const char *bytes, size_t length) {
   size_t room = ENTRY_MAX - parse->used;
   if (length > room) {
@@ -60,7 +60,7 @@ static void add(struct parse *parse, const char *bytes, size_t length) {
   parse->used += length;
 }
 
-/* A field of the heading; where it begins. */
+/* Appends a field of the heading.  Returns its offset. */
 static size_t add_field(struct parse *parse, const char *bytes, size_t length) {
   size_t at = parse->used;
   add(parse, bytes, length);
@@ -68,7 +68,7 @@ static size_t add_field(struct parse *parse, const char *bytes, size_t length) {
   return at;
 }
 
-/* Text as UTF-8, with blanks for what no text has. */
+/* Appends text as UTF-8, with blanks for control characters. */
 static void add_text(struct parse *parse, const char *line, size_t length) {
   int latin = !utf8_valid(line, length);
   parse->counts.recoded += (size_t)latin;
@@ -96,8 +96,8 @@ struct heading {
   size_t source_length, version_length, distribution_length, urgency_length;
 };
 
-/* The value of urgency=, or of priority= as it was called at first, up to a
-** blank or a comma: "HIGH (for users of ...)" is HIGH. */
+/* The value of urgency=, or of priority=, its first name, up to a blank or a
+** comma: "HIGH (for users of ...)" is HIGH. */
 static void read_urgency(struct heading *heading, const char *s,
                          const char *end) {
   for (; s + 8 < end; s++) {
@@ -169,7 +169,7 @@ static void begin(struct parse *parse, const struct heading *heading) {
 
 /* ---- the end of an entry ------------------------------------------------- */
 
-/* The date behind "-- name <address>", NULL if the line is another. */
+/* The date after "-- name <address>"; NULL if the line is different. */
 static const char *date_part(const char *line, size_t length) {
   size_t i = 0;
   while (i < length && i < 3 && (line[i] == ' ' || line[i] == '\t')) {

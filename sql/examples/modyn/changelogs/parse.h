@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** parse.h -- Debian change logs, line by line.
+** parse.h -- parses Debian change logs, line by line.
 **
 **   source (version) distribution; urgency=medium
 **
@@ -8,9 +8,10 @@
 **
 **    -- Maintainer <address>  Tue, 20 Sep 2022 12:17:15 -0400
 **
-** That is deb-changelog(5).  Thirty years of maintainers have written them by
-** hand, and other files have the same name: what is not an entry is passed
-** over, counted, and never an error.  Memory is bounded whatever comes.
+** The format is deb-changelog(5).  Maintainers have written change logs
+** manually for thirty years, and other files have the same name, so anything
+** that is not an entry is skipped and counted, and is never an error.  Memory
+** is bounded for any input.
 */
 #ifndef CHANGELOGS_PARSE_H
 #define CHANGELOGS_PARSE_H
@@ -20,10 +21,10 @@
 
 struct entry {
   const char *source, *version, *distribution;
-  const char *urgency; /* in small letters; "" where there is none */
+  const char *urgency; /* in lower case; "" if there is none */
   int64_t at;          /* seconds since 1970, UTC */
   size_t bugs;         /* that it closes */
-  const char *text;    /* UTF-8, without what says that it closes them */
+  const char *text;    /* UTF-8, without the words that close bugs */
 };
 
 struct parse_counts {
@@ -31,13 +32,13 @@ struct parse_counts {
   size_t unfinished; /* entries: a heading, or the end, comes before the name */
   size_t no_date;    /* entries whose date cannot be read */
   size_t no_urgency; /* entries; they are kept */
-  size_t cut;        /* entries: what goes beyond ENTRY_MAX is left out */
+  size_t cut;        /* entries: bytes beyond ENTRY_MAX are left out */
   size_t recoded;    /* lines that were not UTF-8; taken as Latin-1 */
 };
 
 enum { ENTRY_MAX = 1 << 20 };
 
-/* What an entry points to is there during the call. */
+/* The entry's pointers are valid during the call. */
 typedef void parse_found(void *context, const struct entry *entry);
 
 struct parse;

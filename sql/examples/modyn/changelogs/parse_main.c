@@ -4,13 +4,13 @@
 **
 **   gzip -dc changelog.Debian.gz | parse DATABASE
 **
-** One file after the other, with a line that is a form feed between them.
+** The files are concatenated, with a line that is a form feed between them.
 ** Makes the tables
 **
-**   read_entry  what was read, as it was read; load.sql makes samples of it
-**   read_count  how many lines and entries, and what was not as it should be
+**   read_entry  the entries as read; load.sql makes samples from them
+**   read_count  the numbers of lines, of entries, and of irregularities
 **
-** A line longer than LINE_BYTES is cut there, and counted.
+** A line longer than LINE_BYTES is truncated, and counted.
 */
 #include <errno.h>
 #include <stdio.h>

@@ -1,21 +1,21 @@
--- pipelines.sql -- the combinations of trigger and selection that are compared,
--- each for two tasks.
+-- pipelines.sql -- the compared combinations of trigger and selection, each for
+-- two tasks.
 --
 -- Read after ../schema.sql; the policies are those of ../triggers and
--- ../selection.  report.c says what the page calls the combinations.
+-- ../selection.  report.c has the combinations' names on the page.
 
 BEGIN;
 
 ALTER TABLE pipeline ADD COLUMN task TEXT;
 ALTER TABLE pipeline ADD COLUMN combination TEXT;
--- 1: a training goes on from the last model, 0: it begins anew.
+-- 1: training continues from the last model, 0: it starts from scratch.
 ALTER TABLE pipeline ADD COLUMN warm INTEGER NOT NULL DEFAULT 0;
 
--- What time it is in the replay: what comes later is not there yet.
+-- The current time of the replay; later entries are invisible.
 CREATE TABLE clock(now INTEGER NOT NULL);
 INSERT INTO clock VALUES (0);
 
--- What was guessed of a sample when it came, by the model that there was.
+-- The prediction for a sample when it came, by the model of that time.
 CREATE TABLE prediction(
   key        INTEGER PRIMARY KEY,
   timestamp  INTEGER NOT NULL,
@@ -23,8 +23,8 @@ CREATE TABLE prediction(
   prediction INTEGER NOT NULL
 );
 
--- What is guessed: how urgent an entry says it is, 0 to 2, and whether it closes
--- a bug.  A model of the second is right less often, hence another threshold.
+-- The labels to predict: the urgency of an entry, 0 to 2, and whether it closes
+-- a bug.  Models of the second are less accurate, hence another threshold.
 CREATE TEMP TABLE task AS
 SELECT column1 AS task, column2 AS samples, column3 AS threshold FROM (VALUES
   ('urgency', 'SELECT key, at AS timestamp, urgency AS label FROM entry'
@@ -33,9 +33,9 @@ SELECT column1 AS task, column2 AS samples, column3 AS threshold FROM (VALUES
            || ' WHERE at < (SELECT now FROM clock)', 0.65));
 
 -- 1009843200 is the beginning of 2002, when there were a thousand entries;
--- 31536000 and 7884000 seconds are a year and a quarter of it.  Drift is the
--- Hellinger distance of the newest hundred labels from the last two hundred before
--- the last training; of labels from 0 to 2 each has a bin of its own.
+-- 31536000 and 7884000 seconds are a year and a quarter of a year.  Drift is
+-- the Hellinger distance of the newest hundred labels from the last two hundred
+-- before the last training; each label from 0 to 2 has a bin of its own.
 CREATE TEMP TABLE policy_text(name TEXT, text TEXT);
 INSERT INTO policy_text VALUES
   ('once',    '{"policy":"time","start":1009843200,"every":1e12}'),

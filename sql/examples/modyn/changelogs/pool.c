@@ -39,7 +39,7 @@ static size_t length_of(const struct words *words, uint32_t entry) {
   return words->first[entry + 1] - words->first[entry];
 }
 
-/* Puts the keys of these entries one behind the other. */
+/* Concatenates the keys of these entries. */
 static void gather(struct pool *pool, const struct words *words,
                    const uint32_t *which, size_t count) {
   size_t keys = 0;
@@ -60,7 +60,7 @@ static void gather(struct pool *pool, const struct words *words,
   }
 }
 
-/* The first two arguments. */
+/* Binds the first two arguments. */
 static void bind_bags(struct pool *pool, sqlite3_stmt *statement) {
   sqlite3_bind_blob64(statement, 1, pool->key, pool->keys * sizeof(int64_t),
                       SQLITE_STATIC);

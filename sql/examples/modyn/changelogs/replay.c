@@ -4,16 +4,16 @@
 **
 **   replay DATABASE EXTENSION DIRECTORY --pipeline N [--OPTION VALUE] ...
 **
-** DATABASE has the entries and the pipelines (pipelines.sql), and is changed:
-** each run has a copy, in DIRECTORY.  Options: --seed; --from, the first year
-** that counts; --matrix yes to evaluate on all years the models that were the
-** newest at the beginning of one.
+** DATABASE has the entries and the pipelines (pipelines.sql), and is changed,
+** so each run has a copy, in DIRECTORY.  Options: --seed; --from, the first
+** year to evaluate on; --matrix yes to evaluate each model that was the
+** newest at the beginning of a year on all years.
 **
-** Every two weeks the pipeline takes in what has come and says whether to
-** train (emb_pipeline_run), and what comes in the next two weeks is guessed by
-** the model that there is then.  A model is evaluated on a year if it is the
-** newest that has seen nothing of that year.  Nothing that decides or trains
-** looks at an entry that is not yet there.
+** Every two weeks the pipeline reads the new entries and decides whether to
+** train (emb_pipeline_run); then the current model predicts the labels of the
+** next two weeks.  A model is evaluated on a year if it is the newest that
+** has seen nothing of that year.  Decisions and training never use future
+** entries.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,8 @@
 
 enum { UNKNOWN = UINT32_MAX };
 
-/* A training goes over its samples that often, and more often where they are
-** few: until it has seen that many. */
+/* A training makes EPOCHS passes over its samples, and more if they are few:
+** enough to see SEEN samples. */
 enum { EPOCHS = 4, SEEN = 8000 };
 
 static const char *const NO_YES[] = {"no", "yes", NULL};
@@ -71,7 +71,7 @@ static void read_entries(struct replay *replay) {
   sqlite3_finalize(statement);
 }
 
-/* The years to be evaluated on. */
+/* The years to evaluate on. */
 static void make_intervals(struct replay *replay) {
   database_run(
       replay->db,
@@ -108,7 +108,7 @@ static void set_pipeline(struct replay *replay) {
 
 /* ---- training ------------------------------------------------------------ */
 
-/* What a trigger has chosen; weights are made 1 on average. */
+/* The samples selected for a trigger; weights are scaled to 1 on average. */
 static struct example *read_selection(struct replay *replay, int64_t trigger,
                                       size_t *count) {
   struct example *example = need(replay->words.count, sizeof(*example));
@@ -132,7 +132,8 @@ static struct example *read_selection(struct replay *replay, int64_t trigger,
   return example;
 }
 
-/* The entries that a SELECT gives, as numbers; how many. */
+/* Reads the numbers of the entries with a label in some time; returns how many
+** there are. */
 static size_t read_entry_list(struct replay *replay, uint32_t **entry,
                               sqlite3_int64 from, sqlite3_int64 to) {
   size_t count = 0;
@@ -151,7 +152,7 @@ static size_t read_entry_list(struct replay *replay, uint32_t **entry,
   return count;
 }
 
-/* The newest model's loss on each sample that there is. */
+/* Records the newest model's loss on each sample up to now. */
 static void score(struct replay *replay, sqlite3_int64 now) {
   uint32_t *entry;
   size_t count = read_entry_list(replay, &entry, INT64_MIN, now);
@@ -177,7 +178,7 @@ static void score(struct replay *replay, sqlite3_int64 now) {
 
 /* ---- evaluation ---------------------------------------------------------- */
 
-/* The labels that the newest model guesses. */
+/* The labels that the newest model predicts. */
 static uint32_t *guess(struct replay *replay, const uint32_t *entry,
                        size_t count) {
   uint32_t *label = need(count, sizeof(uint32_t));
@@ -190,7 +191,7 @@ static uint32_t *guess(struct replay *replay, const uint32_t *entry,
   return label;
 }
 
-/* Guesses what comes in some time, and keeps it. */
+/* Predicts the labels of the entries in some time, and records them. */
 static void predict(struct replay *replay, sqlite3_int64 from,
                     sqlite3_int64 to) {
   uint32_t *entry;
@@ -213,7 +214,7 @@ static void predict(struct replay *replay, sqlite3_int64 from,
   free(entry);
 }
 
-/* Its accuracy on the entries of an interval. */
+/* Records a model's accuracy on the entries of an interval. */
 static void evaluate_on(struct replay *replay, sqlite3_int64 model,
                         sqlite3_int64 interval, sqlite3_int64 from,
                         sqlite3_int64 to) {
@@ -234,9 +235,9 @@ static void evaluate_on(struct replay *replay, sqlite3_int64 model,
   free(entry);
 }
 
-/* The model is to be replaced, or is the last: so it is known for which years
-** it was the newest that had seen nothing of them.  With --matrix, if there is
-** such a year, it is evaluated on all. */
+/* Called when the model has been replaced, or is the last, so that it is known
+** for which years it was the newest model that had seen nothing of them.  With
+** --matrix, if there is at least one of these years, evaluates on all years. */
 static void evaluate(struct replay *replay, sqlite3_int64 model) {
   sqlite3_stmt *statement =
       statement_new(replay->db, "SELECT interval, begins, ends,"
@@ -255,7 +256,7 @@ static void evaluate(struct replay *replay, sqlite3_int64 model) {
 
 /* ---- the replay ---------------------------------------------------------- */
 
-/* The newest model is this trigger's from now on. */
+/* Makes this trigger's model the newest. */
 static void add_model(struct replay *replay, int64_t trigger, size_t samples) {
   database_run(
       replay->db,
@@ -294,7 +295,7 @@ static void train(struct replay *replay, int64_t trigger, sqlite3_int64 now) {
   free(example);
 }
 
-/* The next trigger, -1: none now. */
+/* The next trigger; -1: none now. */
 static int64_t run(struct replay *replay, sqlite3_stmt *statement) {
   sqlite3_bind_int64(statement, 1, replay->pipeline);
   statement_step(statement);
@@ -305,7 +306,7 @@ static int64_t run(struct replay *replay, sqlite3_stmt *statement) {
   return trigger;
 }
 
-/* When the time begins that the first model has not seen. */
+/* The beginning of the time that the first model has not seen. */
 static sqlite3_int64 after_first(struct replay *replay) {
   return 1 + database_number(replay->db,
                              "SELECT max(last_timestamp) FROM trigger"
@@ -327,7 +328,7 @@ static void replay_all(struct replay *replay) {
       train(replay, trigger, now);
     }
     if (replay->model) {
-      /* Of what came before the first model, all that it has not seen. */
+      /* The first model also predicts earlier entries that it has not seen. */
       predict(replay, had_model ? now : after_first(replay), now + step);
     }
   }
@@ -338,7 +339,7 @@ static void replay_all(struct replay *replay) {
   evaluate(replay, replay->model);
 }
 
-/* What a SELECT gives: (what, value). */
+/* Prints the results of a SELECT of (what, value). */
 static void print_all(struct replay *replay, const char *sql) {
   sqlite3_stmt *statement = statement_new(replay->db, sql);
   while (statement_step(statement)) {
@@ -378,7 +379,7 @@ static void print_results(struct replay *replay) {
             "    FROM counted AS p GROUP BY label)"
             " SELECT 'f1', avg(f1) FROM label");
   if (replay->matrix) {
-    /* A model is known by the last year of its data. */
+    /* A model is named after the last year of its data. */
     print_all(replay,
               "SELECT max((SELECT a.name - 1 FROM evaluation_matrix AS a"
               "             WHERE a.model = e.model AND active)) || ' on '"
@@ -404,7 +405,7 @@ int main(int argc, char **argv) {
   block_one_thread();
   replay.db = database_open(options.graph, options.extension);
   replay.pipeline = (sqlite3_int64)pipeline;
-  /* Nobody else reads it, and what is lost with the machine is made again. */
+  /* No other process reads it, and after a crash a run starts from scratch. */
   database_run(replay.db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = OFF;"
                           "PRAGMA journal_mode = MEMORY;"
                           "PRAGMA locking_mode = EXCLUSIVE");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** report.c -- what the replays found, as tables and pictures.
+** report.c -- the results of the replays, as tables and pictures.
 **
 **   report RESULTS DIRECTORY
 **
-** RESULTS are the lines that replay and lines.sql have printed.  Writes
-** modyn.md, a part of ../README.md, and the pictures: data.svg, and for each
-** task accuracy-TASK.svg, matrix-TASK.svg and cost-TASK.svg.
+** RESULTS has the lines that replay and lines.sql printed.  Writes modyn.md,
+** a part of ../README.md, and the pictures: data.svg, and for each task
+** accuracy-TASK.svg, matrix-TASK.svg and cost-TASK.svg.
 */
 #include <errno.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "../../../lib/results.h"
 #include "../../../lib/scatter.h"
 
-/* Years, as labels and as what a value is of. */
+/* Years, as labels and as names of results. */
 struct years {
   size_t count;
   char **name, **brief, **year; /* 2014, 14, "year 2014" */
@@ -35,7 +35,7 @@ static const struct task TASK[] = {
     {0},
 };
 
-/* What the page calls the combinations. */
+/* The names of the combinations on the page. */
 static const struct results_row COMBINATION[] = {
     {"once-all", "once, all"},
     {"year-all", "each year, all"},
@@ -81,7 +81,7 @@ static const char *title_of(const char *combination) {
 
 /* ---- years --------------------------------------------------------------- */
 
-/* Those that a SELECT gives. */
+/* The years that a SELECT returns. */
 static struct years years_read(sqlite3 *db, const char *sql) {
   struct years years = {0};
   sqlite3_stmt *statement = statement_new(db, sql);

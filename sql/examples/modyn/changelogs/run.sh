@@ -3,16 +3,16 @@
 #
 #     sql/examples/modyn/changelogs/run.sh [page]
 #
-# Called by `make modyn`, which has built what is needed.  Starts from scratch,
-# but for packages that it has downloaded (fetch.sh); leaves results.tsv, modyn.md
-# and its pictures in build/modyn/.  With `page` it takes them over into
-# sql/examples/modyn/: README.md has what the last such run measured.
+# Called by `make modyn`, which builds the programs first.  Starts from scratch,
+# except for downloaded packages (fetch.sh); leaves results.tsv, modyn.md and
+# its pictures in build/modyn/.  With `page` it copies them into
+# sql/examples/modyn/: README.md has the results of the last run with `page`.
 #
 # Each replay is a process with one seed and a database of its own; two run at a
 # time.
 #
-# Environment: OUT (default build); MODYN_SHORT=1: a little of everything, to see
-# that it works; DOCUMENTS, see fetch.sh.
+# Environment: OUT (default build); MODYN_SHORT=1: a little of everything, as a
+# quick check; DOCUMENTS, see fetch.sh.
 set -eu
 
 cd "$(dirname "$0")/../../../.."
@@ -28,7 +28,7 @@ say() {
   printf '%4d s  %s\n' $(($(date +%s) - begun)) "$*"
 }
 
-# job SEED PIPELINE MATRIX OPTION ...: in a directory of its own.
+# job SEED PIPELINE MATRIX OPTION ...: a replay in a directory of its own.
 job() {
   local directory
   directory=$(mktemp -d "$data/job-XXXXXX")
@@ -61,7 +61,7 @@ if [ "$entries" -lt 2000 ]; then
   exit 1
 fi
 
-# What takes longest first.
+# The longest jobs come first.
 if [ "${MODYN_SHORT:-}" ]; then
   seeds=1
   more='--from 2019'

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** utf8.c -- whether a text is UTF-8; see utf8.h.
+** utf8.c -- checks whether a text is UTF-8; see utf8.h.
 */
 #include "utf8.h"
 
-/* Bytes of the character at s; 0: none is there. */
+/* Bytes of the character at s; 0: there is none. */
 static size_t character(const unsigned char *s, size_t left) {
   size_t n = *s < 0x80    ? 1
              : *s < 0xc2  ? 0

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** utf8.h -- whether a text is UTF-8.
+** utf8.h -- checks whether a text is UTF-8.
 */
 #ifndef CHANGELOGS_UTF8_H
 #define CHANGELOGS_UTF8_H
 
 #include <stddef.h>
 
-/* 1 if it is, as RFC 3629 has it: no overlong forms, no surrogates, nothing
-** above U+10FFFF.  (SQLite takes whatever it is given.) */
+/* 1 if it is UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above
+** U+10FFFF.  (SQLite accepts any bytes.) */
 int utf8_valid(const char *text, size_t length);
 
 #endif

@@ -10,7 +10,7 @@
 /* FNV-1a.  Fowler, Noll and Vo, 1991. */
 static const uint64_t HASH = 0xcbf29ce484222325, FACTOR = 0x100000001b3;
 
-/* Those that are there, by open addressing; twice as many places as words. */
+/* The words seen, by open addressing; twice as many places as words. */
 struct seen {
   int64_t key[2 * WORDS_MAX];
   uint8_t used[2 * WORDS_MAX];
@@ -29,7 +29,7 @@ static int is_new(struct seen *seen, int64_t key) {
   return 1;
 }
 
-/* In small letters; 0: none. */
+/* The letter in lower case; 0: not a letter. */
 static unsigned char letter(char c) {
   unsigned char u = (unsigned char)c;
   int large = u >= 'A' && u <= 'Z';

@@ -10,24 +10,24 @@
 
 #include "../../../lib/database.h"
 
-/* The first so many different words of an entry count: the log of a kernel's
-** update has thousands. */
+/* Only this many different words of an entry are used, the first ones: the
+** log of a kernel update has thousands. */
 enum { WORDS_MAX = 256 };
 
-/* A word's number is a hash of it, and its row's key in the table of words: 64
-** bits, so that two words do not share a row. */
+/* A word's number is its hash, and the key of its row in the table of words:
+** 64 bits, so that two words do not share a row. */
 struct words {
   size_t count;  /* of entries */
   size_t *first; /* entry i has key[first[i]] .. key[first[i + 1] - 1] */
   int64_t *key;
 };
 
-/* A word: letters, two or more, small ones for large ones; bytes that are not
-** ASCII are letters.  Numbers say which bug or which version, and are left
-** out.  Returns how many keys there are. */
+/* A word is two or more letters, in lower case; bytes that are not ASCII are
+** letters.  Numbers only name bugs or versions, and are left out.  Returns
+** the number of keys. */
 size_t words_of(const char *text, int64_t keys[WORDS_MAX]);
 
-/* From a SELECT of texts. */
+/* Reads the words of the texts that a SELECT returns. */
 void words_read(struct words *words, sqlite3 *db, const char *sql);
 void words_free(struct words *words);
 
