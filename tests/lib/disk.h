@@ -2,16 +2,15 @@
 **
 ** disk.h -- a disk in memory that may lose power at any moment.
 **
-** STATE     Files and directories.  Of each there is what programs see, what
-**           is durable, and the list of operations in between.
+** STATE     Files and directories.  Each has the state that programs see, the
+**           durable state, and the list of operations in between.
 ** FACES     disk_env   a struct env, for the engine
 **           disk_vfs   an sqlite3_vfs, for SQLite
 **           Both work on the same files, and their operations are numbered in
 **           one order: the events of the disk.
-** CRASH     A recording notes all events from its start.  disk_player goes
-**           through them again, on a disk of its own, and can be stopped after
-**           each; disk_crash makes of such a moment a disk as it may be found
-**           after a power loss:
+** CRASH     A recording notes all events from its start.  disk_player replays
+**           them on its own disk and can be stopped after each; disk_crash
+**           turns that moment into a disk as a power loss may leave it:
 **             - what was synced is there: a file's bytes and size by syncing
 **               the file, a name by syncing its directory;
 **             - every other write is there, or not, or in part (units of 512

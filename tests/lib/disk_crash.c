@@ -24,7 +24,8 @@ static int stays(struct fate *fate, const struct disk_op *op, unsigned of) {
   }
 }
 
-/* Some of the units that the write touches; the first or last ones, or any. */
+/* Keeps some of the units that the write touches: the first, the last, or
+** any. */
 static void tear(struct fate *fate, struct disk_image *image,
                  const struct disk_op *op) {
   uint64_t unit = disk__draw(&fate->random) % 2 ? 512 : 4096;
