@@ -5,8 +5,8 @@
 #                            a label that an SQL expression of key gives
 #   pipeline NAME TRIGGER ?SELECTION? ?COLUMN VALUE ...?
 #                            a row of pipeline, on that table
-#   run_pipeline NAME        all triggers that there are now
-#   chosen NAME TRIGGER      its keys, in their order
+#   run_pipeline NAME        all triggers that exist now chosen NAME TRIGGER
+#   its keys, in their order
 
 proc modyn_schema {} {
   set channel [open [file join $tester::root sql examples modyn schema.sql]]
@@ -56,7 +56,7 @@ proc chosen {name trigger} {
   db eval {SELECT key FROM emb_selected($name, CAST($trigger AS INTEGER))}
 }
 
-# Trigger after trigger: first and last position.
+# First and last position, trigger by trigger.
 proc ranges {name} {
   db eval {SELECT first_position, last_position FROM trigger JOIN pipeline USING (pipeline)
             WHERE name = $name ORDER BY trigger}
