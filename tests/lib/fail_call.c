@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_call.c -- the operations of fail_help.h: public calls, and their
-** possible outcomes. */
+** possible outcomes.
+*/
 #include "fail_help.h"
 
 /* ---- outcomes ------------------------------------------------------------ */

@@ -23,7 +23,8 @@
 **           closing gives everything back to the env;
 **           the store, or a copy of its files made before the close, as a
 **           kill would leave them, opens, has only rows that may be there,
-**           verifies, and takes writes.  */
+**           verifies, and takes writes.
+*/
 #ifndef EMB_FAIL_HELP_H
 #define EMB_FAIL_HELP_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_run.c -- runs of a body, the checks after each, and the loop over the
-** calls that fail: see fail_help.h. */
+** calls that fail: see fail_help.h.
+*/
 #include "fail_help.h"
 
 #include <dirent.h>

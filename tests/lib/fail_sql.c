@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_sql.c -- the SQL steps during which something fails, and the
-** examination afterwards: see fail_sql.h. */
+** examination afterwards: see fail_sql.h.
+*/
 #include "fail_sql.h"
 
 #include <signal.h>

@@ -13,7 +13,8 @@
 **           state is that of the last COMMIT that returned, or of one that
 **           failed after it; 'integrity-check' is content; emb_gc finds no
 **           table's store to delete; everything that the run took is given
-**           back.  */
+**           back.
+*/
 #ifndef EMB_FAIL_SQL_H
 #define EMB_FAIL_SQL_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_start.c -- the directories from which the bodies start, and the loop
-** over all bodies: see fail_body.h. */
+** over all bodies: see fail_body.h.
+*/
 #include "fail_body.h"
 
 /* A separate run in which nothing fails, and a copy of its directory made

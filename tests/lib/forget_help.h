@@ -2,7 +2,8 @@
 **
 ** forget_help.h -- shared by the tests whose tables track updates, expire or
 ** evict: a clock that moves only when told to, and a look at the files that a
-** kill leaves.  */
+** kill leaves.
+*/
 #ifndef EMB_FORGET_HELP_H
 #define EMB_FORGET_HELP_H
 

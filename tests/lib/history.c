@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** history.c -- see history.h.  Each check is one sort and one sweep per key.
-** */
+**
+*/
 #include "history.h"
 
 #include <inttypes.h>

@@ -29,7 +29,8 @@
 **           a lease that was given back but is still counted is found, too.
 **
 ** A Get that was refused leaves nothing behind.  Its keys share a group (see
-** history_group), because the refusal says only that one of them was taken.  */
+** history_group), because the refusal says only that one of them was taken.
+*/
 #ifndef EMB_HISTORY_H
 #define EMB_HISTORY_H
 

@@ -19,7 +19,8 @@
 **            end by emb_release.
 **   ordered  A worker puts back everything that it got before it asks again.
 **            Then no worker may ever be refused: the timeout is longer than
-**            the test.  */
+**            the test.
+*/
 #ifndef EMB_HISTORY_WORK_H
 #define EMB_HISTORY_WORK_H
 

@@ -5,7 +5,8 @@
 **
 ** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n sets its length.
 **           A life is a number of epochs; the resources held are compared
-**           between the second and the last third of them. */
+**           between the second and the last third of them.
+*/
 #ifndef EMB_LONG_HELP_H
 #define EMB_LONG_HELP_H
 

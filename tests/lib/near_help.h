@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** near_help.h -- a table of vectors around some centres, with an index of
-** neighbours, and checks of its answers.  */
+** neighbours, and checks of its answers.
+*/
 #ifndef EMB_NEAR_HELP_H
 #define EMB_NEAR_HELP_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest_help.h -- the keys that a random search of a test leaves out, as
-** chosen by the test, and checks that the rows found are whole.  */
+** chosen by the test, and checks that the rows found are whole.
+*/
 #ifndef EMB_NEAREST_HELP_H
 #define EMB_NEAREST_HELP_H
 

@@ -5,8 +5,8 @@
 #                            a label that an SQL expression of key gives
 #   pipeline NAME TRIGGER ?SELECTION? ?COLUMN VALUE ...?
 #                            a row of pipeline, on that table
-#   run_pipeline NAME        all triggers that exist now chosen NAME TRIGGER
-#   its keys, in their order
+#   run_pipeline NAME        all triggers that exist now
+#   chosen NAME TRIGGER      its keys, in their order
 
 proc modyn_schema {} {
   set channel [open [file join $tester::root sql examples modyn schema.sql]]

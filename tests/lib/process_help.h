@@ -16,7 +16,8 @@
 **
 ** They are started by exec, not by fork, so each may have threads and run
 ** under ThreadSanitizer.  A failed check in such a process is printed there
-** and fails process_end here.  A process is killed when its parent ends.  */
+** and fails process_end here.  A process is killed when its parent ends.
+*/
 #ifndef EMB_PROCESS_HELP_H
 #define EMB_PROCESS_HELP_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant_help.h -- the largest error of a quantised element. */
+** quant_help.h -- the largest error of a quantised element.
+*/
 #ifndef EMB_TEST_QUANT_HELP_H
 #define EMB_TEST_QUANT_HELP_H
 

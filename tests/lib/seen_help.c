@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** seen_help.c -- how often a key was counted: see seen_help.h. */
+** seen_help.c -- how often a key was counted: see seen_help.h.
+*/
 #include "seen_help.h"
 
 uint64_t seen_times(emb_store *store, int64_t key) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** seen_help.h -- how often a store with admission=count(...) has counted a
-** key, looked up without counting. */
+** key, looked up without counting.
+*/
 #ifndef EMB_SEEN_HELP_H
 #define EMB_SEEN_HELP_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** sql_help.h -- shared by programs that use tables through SQL. */
+** sql_help.h -- shared by programs that use tables through SQL.
+*/
 #ifndef EMB_SQL_HELP_H
 #define EMB_SQL_HELP_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** sql_work.c -- the SQL work that is cut off, and its examination: see
-** sql_work.h. */
+** sql_work.h.
+*/
 #include "sql_work.h"
 
 /* ---- SQL ----------------------------------------------------------------- */

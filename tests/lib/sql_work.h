@@ -12,7 +12,8 @@
 **   - rows is as it was after that transaction when nothing crashed;
 **   - each emb table that the schema names agrees with rows.  No table is in
 ** doubt then, whatever the first statement on it was.  Then each is written
-** to once more, and passes its integrity check.  */
+** to once more, and passes its integrity check.
+*/
 #ifndef EMB_SQL_WORK_H
 #define EMB_SQL_WORK_H
 

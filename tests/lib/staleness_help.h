@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** staleness_help.h -- shared by the tests of bounded stores: a store with
-** three sessions, calls on one key, and keys that were paged out to disk.  */
+** three sessions, calls on one key, and keys that were paged out to disk.
+*/
 #ifndef EMB_STALENESS_HELP_H
 #define EMB_STALENESS_HELP_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_help.c -- shared by the tests of stores: see store_help.h. */
+** store_help.c -- shared by the tests of stores: see store_help.h.
+*/
 #include "store_help.h"
 
 #include <dirent.h>

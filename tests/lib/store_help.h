@@ -2,7 +2,8 @@
 **
 ** store_help.h -- shared by the tests of a whole store: opening with a
 ** message on failure, vectors that identify their key, and sizes of files and
-** memory.  */
+** memory.
+*/
 #ifndef EMB_STORE_HELP_H
 #define EMB_STORE_HELP_H
 

@@ -15,7 +15,8 @@
 ** ERRORS    A statement returns SQLITE_OK or an error of the list in
 **           takeover_help.c; anything else fails the test.
 ** HANGS     Each statement is noted with its start.  takeover_watch reports a
-**           process that has been in one for longer than HANG_MS.  */
+**           process that has been in one for longer than HANG_MS.
+*/
 #ifndef EMB_TAKEOVER_HELP_H
 #define EMB_TAKEOVER_HELP_H
 
@@ -142,7 +143,7 @@ __attribute__((format(printf, 3, 4))) int
 takeover_pair(struct connection *c, int64_t pair[2], const char *format, ...);
 
 /* The number that all elements of a vector equal; -1, and a failure, if they
-** differ.  */
+** differ. */
 int64_t takeover_whole(const struct connection *c, const void *vector,
                        int bytes);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** takeover_tables.c -- makes the tables of takeover.c for a round, and checks
-** them when all members have gone. */
+** them when all members have gone.
+*/
 #include "takeover_help.h"
 
 int takeover_make_tables(const char *dir, const char *journal) {

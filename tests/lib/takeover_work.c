@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** takeover_work.c -- the work of a member of takeover.c on its tables: its
-** transactions, reads, scans and batches, each with its checks. */
+** transactions, reads, scans and batches, each with its checks.
+*/
 #include "takeover_help.h"
 
 #include <ftw.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** test.c -- main of the unit tests, and the functions that the macros of
-** test.h call. */
+** test.h call.
+*/
 #include "test.h"
 
 #include <ftw.h>
