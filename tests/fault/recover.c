@@ -84,9 +84,8 @@ static emb_config config_of(uint64_t *random) {
 struct writer {
   emb_session *txn, *direct;
   uint64_t random;
-  int level; /* open savepoints */
-  uint8_t
-      held[KEYS]; /* by the transaction, also if a savepoint was rolled back */
+  int level;          /* open savepoints */
+  uint8_t held[KEYS]; /* by the transaction: also rolled back to a savepoint */
 };
 
 static uint64_t roll(struct writer *w, uint64_t n) {

@@ -74,8 +74,7 @@ struct model {
   struct event *events;
   size_t event_count, event_room;
 
-  int64_t from_disk,
-      compacted; /* over all openings: shows that the test did its work */
+  int64_t from_disk, compacted; /* over all openings: the test did its work */
 
   int64_t keys[BATCH_MAX];
   uint32_t rows[BATCH_MAX];

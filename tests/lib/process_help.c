@@ -64,8 +64,7 @@ uint64_t process_number(int i) {
 static void write_line(int fd, const char *line) {
   char text[256];
   int n = snprintf(text, sizeof text, "%s\n", line);
-  (void)!write(fd, text,
-               (size_t)n); /* a process that has ended hears nothing */
+  (void)!write(fd, text, (size_t)n); /* an ended process hears nothing */
 }
 
 /* 0: there is no line. */
