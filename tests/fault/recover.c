@@ -85,7 +85,7 @@ struct writer {
   emb_session *txn, *direct;
   uint64_t random;
   int level;          /* open savepoints */
-  uint8_t held[KEYS]; /* by the transaction: also rolled back to a savepoint */
+  uint8_t held[KEYS]; /* by the transaction, also after emb_rollback_to */
 };
 
 static uint64_t roll(struct writer *w, uint64_t n) {

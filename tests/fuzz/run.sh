@@ -6,7 +6,7 @@
 #
 # New inputs go to $OUT/fuzz/found/NAME, so that the next run begins with
 # them; the corpora are unpacked to $OUT/fuzz/corpus (see corpus.sh), and only
-# read. A failing input is left in $OUT/fuzz/crash-NAME-*;
+# read.  A failing input is left in $OUT/fuzz/crash-NAME-*;
 # build/release/fuzz/NAME FILE replays it.  The last lines give the sums.
 set -u
 JOBS=${JOBS:-2}
