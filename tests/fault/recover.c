@@ -13,7 +13,7 @@
 **   rolled back, voided, open     must never be there
 **
 ** Only forked processes open the store, so that a fork never copies an open
-** one. A checking process sometimes dies too, before or after resolving.
+** one.  A checking process sometimes dies too, before or after resolving.
 */
 #include "store_help.h"
 

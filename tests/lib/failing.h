@@ -10,7 +10,7 @@
 ** QUEUES    A queue is a list: requests are carried out at queue_wait, in an
 **           order and in batches that the seed decides.  So a run is the same
 **           each time, whatever the machine does, and completions come in
-**           orders that a disk would rarely give. A failed read leaves
+**           orders that a disk would rarely give.  A failed read leaves
 **           garbage in its buffer; a failed write has written nothing, or its
 **           first half.
 ** BOOKS     Resources given out and not taken back are counted: files, locks,
@@ -18,7 +18,7 @@
 **           After a close all must be 0.
 ** CLOCK     now_us is the real clock plus skew_us, or with still_us set,
 **           still_us plus skew_us; the same holds for wall_s and
-**           still_wall_s. With `jump` set, a sleep or a wait for a condition
+**           still_wall_s.  With `jump` set, a sleep or a wait for a condition
 **           or a word moves skew_us instead of sleeping; it takes late_us
 **           longer than asked.  A wait for another process waits.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
