@@ -13,9 +13,9 @@
 # RUNS   (1000000) of each fuzzer, or as many as it does in SECONDS_MAX (3600).
 # ONLY   Rows of the score.
 #
-# A line for each run says its seed, so that SEED=... LONG=... repeats it; the
-# output of a failed run stays in $OUT/soak/.  At the end comes the score: for
-# each row the tests, how often they ran, and their counts (its lines
+# A line for each run gives its seed, so that SEED=... LONG=... repeats it;
+# the output of a failed run stays in $OUT/soak/.  At the end comes the score:
+# for each row the tests, how often they ran, and their counts (its lines
 # "counted: 12 kill points", added up).  The last line gives the sums.
 set -u
 cd "$(dirname "$0")/.." || exit 2

@@ -10,7 +10,7 @@
 **   forget_function DB NAME ARGUMENTS
 **                             removes a function from a connection, also one
 **                             of SQLite's own; returns SQLite's code
-**   set_numeric_locale NAME   as on a host with such a locale: "," as the
+**   set_numeric_locale NAME   acts like a host with this locale: "," as the
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.

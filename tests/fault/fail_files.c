@@ -230,7 +230,7 @@ static int try_restore(uint64_t n, const struct kind *kind, int forever) {
   CHECK(rc == EMB_OK || emb_errmsg(s)[0] != 0);
   GOOD(fired || rc == EMB_OK, n, "nothing failed", rc);
   int m = moment_of(s);
-  /* A store that failed while becoming owned reports no more than that. */
+  /* A store that failed while becoming owned no longer answers. */
   int code = emb_errcode(s);
   if (m == -1 && rc != EMB_OK && (code == EMB_FAILED || code == EMB_FULL))
     m = before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_io.c -- every call of the env that touches a disk fails in turn, once
-** and lastingly: see fail_help.h.  BODY=part of a name runs some only.
+** or from then on: see fail_help.h.  BODY=part of a name runs some only.
 */
 #include "fail_body.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_memory.c -- every allocation of memory fails in turn, once and
-** lastingly: see fail_help.h.  A call that failed once works when it is
+** fail_memory.c -- every allocation of memory fails in turn, once or from
+** then on: see fail_help.h.  A call that failed once works when it is
 ** retried, the store takes writes as before, and nothing is lost.
 */
 #include "fail_body.h"

@@ -256,7 +256,7 @@ TEST(failed_commit_is_told) {
   sql_end(w);
 }
 
-/* A statement of an open transaction fails, and the transaction goes on:
+/* A statement of an open transaction fails, and the transaction continues:
 ** earlier changes stay, and COMMIT keeps both tables equal or fails.  With
 ** and without an open savepoint; the test itself changes p after items,
 ** because a failure in between must not be SQLite's own. */

@@ -125,7 +125,7 @@ TEST(transactions) {
   help_close(t.store, t.s);
 }
 
-/* A key's word must hold the last address. */
+/* The last address given out still fits a key's word. */
 TEST(addresses) {
   struct table t = {0};
   int rc = EMB_OK;

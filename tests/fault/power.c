@@ -769,7 +769,7 @@ static void crash_everywhere(struct count *count) {
   disk_free(player);
 }
 
-/* 1: go on with the next. */
+/* 1: continue with the next. */
 static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
                             struct count *count) {
   work.dim = dim;

@@ -210,7 +210,7 @@ static void try_loss(const struct play *play, const struct disk *player,
   disk_free(after);
 }
 
-/* After so many events of the recording. */
+/* The crash after this many events of the recording. */
 static void crash(const struct play *play, const struct disk *player,
                   const struct disk *recording, size_t events, int acked,
                   int begun, struct count *count) {

@@ -143,7 +143,7 @@ static void judge_line(void *arg, const char *line) {
     (void)blame(j, "a report that names no file: %s", line);
 }
 
-/* What the coordinator does when it opens the store. */
+/* Acts as the coordinator does when it opens the store. */
 static int judge_doubt(struct judge *j, emb_store *store, int *good) {
   emb_err err = {0, ""};
   uint64_t doubt = emb_in_doubt(store), recorded = j->d->o->recorded;

@@ -285,7 +285,7 @@ static void write_decided_late(struct writer *w, int life) {
   w_prepare(w);
 }
 
-/* Both slots of the manifest say the same: they claim the store. */
+/* Both slots of the manifest are equal: they claim the store. */
 static void write_claimed(struct writer *w, int life) {
   if (life == 0)
     w_put(w, 0, DAMAGE_KEYS, 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** disk_crash.c -- what a power loss may leave of a disk (see disk.h, CRASH).
+** disk_crash.c -- the state of a disk after a power loss (see disk.h, CRASH).
 */
 #include "disk_state.h"
 
-struct fate { /* of what was not synced */
+struct fate { /* of unsynced operations */
   enum disk_loss loss;
   uint64_t random;
   uint64_t end;                /* PREFIX: the first event that is lost */

@@ -5,7 +5,7 @@
 **
 ** BODY      A function that works on a store: each public call goes through
 **           one of the operations below, which states the possible outcomes
-**           beforehand and checks the actual one.  A body goes on after an
+**           beforehand and checks the actual one.  A body continues after an
 **           error.
 ** ORACLE    For each key two sets of values, as bits: `now`, those that a
 **           read may give, and `after`, those that may be there when the
@@ -18,11 +18,11 @@
 **           for each call that can be failed, until a run ends before its
 **           call came.  Without LONG, failures that last are tried for one
 **           call in FAIL_STRIDE only.
-** AFTER     a run: reads go on; writes are refused if the log or the manifest
-**           could not be written, unless there was no space, then they go on;
-**           closing gives everything back to the env;
-**           the store, or a copy of its files made before the close, as a
-**           kill would leave them, opens, has only rows that may be there,
+** AFTER     a run: reads continue; writes are refused if the log or the
+**           manifest could not be written, unless there was no space, then
+**           they continue; closing gives everything back to the env; the
+**           store, or a copy of its files made before the close, as a kill
+**           would leave them, opens, has only rows that may be there,
 **           verifies, and takes writes.
 */
 #ifndef EMB_FAIL_HELP_H
@@ -178,13 +178,13 @@ struct fail_case {
   uint32_t flags;
 };
 
-struct fail_base { /* a prepared directory, and what is in it */
+struct fail_base { /* a prepared directory, and its content */
   char dir[320];
   uint64_t after[FAIL_ALL];
   uint64_t decided;
 };
 
-/* What runs now.  An alarm means that it hangs: fail_alarm says so and ends
+/* The present run.  An alarm means that it hangs; fail_alarm says so and ends
 ** the process: signal(SIGALRM, fail_alarm). */
 extern char fail_watched[200];
 void fail_alarm(int signal);

@@ -74,8 +74,8 @@ void sql_check_all(struct fail_sql *w);
 void sql_run_all(struct fail_sql *w, int learn);
 
 /* A run in which nothing fails, then runs in which calls fail in turn, once
-** or lastingly: one in `stride`, which the seed chooses.  Prints for `name`
-** how many `counted` there were. */
+** or from then on: one in `stride`, which the seed chooses.  Prints for
+** `name` how many `counted` there were. */
 void sql_each(struct fail_sql *w, unsigned stride, const char *name,
               const char *counted);
 

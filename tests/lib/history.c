@@ -46,7 +46,7 @@ void history_free(struct history *h) {
 
 /* ---- the operations of one key ------------------------------------------- */
 
-/* A change of what is pending: where in the order, and by how much. */
+/* A change of the pending reads: where in the order, and by how much. */
 struct event {
   uint64_t place; /* rank among the Puts; 0 where versions are ignored */
   uint64_t tick;

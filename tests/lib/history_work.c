@@ -269,7 +269,7 @@ static int look_far_ahead(struct history_worker *k) {
   return look_ahead(k, ahead, 64);
 }
 
-/* What a worker in the mixed world does besides Get and Put. */
+/* Actions of a worker in the mixed world besides Get and Put. */
 static int something_else(struct history_worker *k) {
   size_t n = 1 + below(k, HISTORY_BATCH);
   choose(k, n);

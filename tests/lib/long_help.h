@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** long_help.h -- shared by the tests of a long life: how long it is, and what
-** the engine and the process hold during it.
+** long_help.h -- shared by the tests of a long life: its length, and the
+** resources that the engine and the process hold during it.
 **
 ** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n sets its length.
 **           A life is a number of epochs; the resources held are compared

@@ -6,7 +6,7 @@
 ** In moment m key i has the value moment_value(m, i) or is absent, so a
 ** reader of a store can tell which moment it shows: all of one, or none.
 ** Moments 0 to 2 are the source's, which has a snapshot of each, "m0" to
-** "m2"; moment 3 is what the copy holds before anything is restored to it.
+** "m2"; moment 3 is the copy's content before anything is restored to it.
 */
 #ifndef EMB_MOMENTS_HELP_H
 #define EMB_MOMENTS_HELP_H

@@ -10,9 +10,9 @@
 **   - log ends no earlier than the last COMMIT that returned, and no later
 **     than the last one that was called;
 **   - rows is as it was after that transaction when nothing crashed;
-**   - each emb table that the schema names agrees with rows.  No table is in
-** doubt then, whatever the first statement on it was.  Then each is written
-** to once more, and passes its integrity check.
+**   - each emb table that the schema names agrees with rows.
+** No table is in doubt then, whatever the first statement on it was.  Then
+** each is written to once more, and passes its integrity check.
 */
 #ifndef EMB_SQL_WORK_H
 #define EMB_SQL_WORK_H

@@ -39,7 +39,7 @@ int get_one(emb_session *s, int64_t key, int32_t *value);
 
 int put_one(emb_session *s, int64_t key, int32_t value);
 
-/* What a peek finds; INT32_MIN: nothing. */
+/* The value that a peek finds; INT32_MIN: none. */
 int32_t peek_one(emb_session *s, int64_t key);
 
 int pending_of(emb_session *s, int64_t key);

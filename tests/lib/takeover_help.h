@@ -43,7 +43,7 @@ enum event {
   KILL,       /* SIGKILL */
   STOP,       /* SIGSTOP, and SIGCONT later */
   FORK,       /* a child that lives on */
-  CHILD,      /* a child with a connection of its own */
+  CHILD,      /* a child with its own connection */
   EXEC,       /* a child that is another program */
   TOUCH,      /* all files of the store are read and closed */
   COPY,       /* a second copy of the library in the same process */
@@ -107,7 +107,7 @@ struct connection {
   uint64_t scan_least[KEYS];
   uint32_t scan_seen;
   unsigned key;      /* of the trigger's transaction */
-  uint64_t count;    /* what it has made of it */
+  uint64_t count;    /* its value then */
   int rc;            /* extended, of the last statement */
   char message[400]; /* with that */
   struct ticket tickets[TICKETS];

@@ -14,7 +14,7 @@
 **           (commit.pml), whose lock one process has.  A label or an inline
 **           is one step or several:
 **
-**           look       a read beside no owner                 [store_refresh]
+**           look       a read without an owner               [store_refresh]
 **           try_lock   the lock is taken or not               [own_take]
 **           take_over  reads the manifest again, and loads    [become_owner]
 **           claim      makes a checkpoint of the recovered state; the

@@ -27,7 +27,8 @@
 **             FREE       no process has it
 **             UNSETTLED  recovery, or a transaction in doubt; taken so
 **             SERVES     settled: others ask the owner, or wait for its answer
-**             ALONE      settled, serves nobody: others see its checkpoint
+**             ALONE      settled, serves no other process: others see its
+**                        checkpoint
 **           MANIFEST  Generation (incremented by each write), clean,
 **                     checkpoint.
 **           LOG       The state that recovery finds (durable), and in doubt
