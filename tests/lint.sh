@@ -37,7 +37,8 @@ check_comments() {
 $broken"
 }
 
-# A ruler between two parts of a file is one line of 80 columns, or begins a comment:
+# A ruler between two parts of a file is one line of 80 columns, or begins a
+# comment:
 #
 #     /* ---- reading ------------------------------------------------------ */
 check_rulers() {

@@ -3,8 +3,8 @@
 #     make && build/testfixture tests/golden/make.tcl
 #     build/testfixture tests/golden/make.tcl deletes
 #
-# Makes tests/golden/format-N, N as in engine/storage/ckpt/manifest.h, or with an
-# argument format-N-deletes, whose log has a page full of deleted keys and
+# Makes tests/golden/format-N, N as in engine/storage/ckpt/manifest.h, or with
+# an argument format-N-deletes, whose log has a page full of deleted keys and
 # another page after it, both behind the last checkpoint.  stores.tar.gz holds
 # closed.db, which was closed, and killed.db, whose files were copied while it
 # was open with a commit behind its last checkpoint; expected.txt lists the

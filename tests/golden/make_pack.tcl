@@ -2,11 +2,11 @@
 #
 #     make && build/testfixture tests/golden/make_pack.tcl
 #
-# Makes tests/golden/pack-N, N as in engine/storage/pack/pack.h: whole.emb is a snapshot
-# of 60 rows with optimizer state, increment.emb holds the changes until the
-# next snapshot, and float16.emb, int8.emb and int4.emb are the first one
-# quantised.  And tests/golden/texts-N: files of a table with text keys,
-# whole.emb, increment.emb and delta.emb.
+# Makes tests/golden/pack-N, N as in engine/storage/pack/pack.h: whole.emb is
+# a snapshot of 60 rows with optimizer state, increment.emb holds the changes
+# until the next snapshot, and float16.emb, int8.emb and int4.emb are the
+# first one quantised.  And tests/golden/texts-N: files of a table with text
+# keys, whole.emb, increment.emb and delta.emb.
 #
 # tests/sql/golden.test knows their content.  A golden file is written once,
 # by the version whose format it shows; existing files are not touched.

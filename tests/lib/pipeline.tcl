@@ -1,4 +1,5 @@
-# pipeline.tcl -- pipelines for the tests of sql/examples/modyn/schema.sql and ext/data/pipeline/.
+# pipeline.tcl -- pipelines for the tests of sql/examples/modyn/schema.sql and
+# ext/data/pipeline/.
 #
 #   modyn_reset              an empty database with the schema
 #   samples N ?LABEL?        table sample: keys 1 to N, timestamp = key * 10, and
