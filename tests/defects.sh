@@ -1,9 +1,9 @@
 #!/bin/bash
 # defects.sh -- turns on each defect of defects.txt in turn and demands that
-# the suite named beside it notices, with the first seed (SEED, default 1) or one
-# of the next two: random work does not come by every defect.  Says, too, which
-# defects an assertion (engine/base/debug.h) noticed: the program goes on after
-# it, as the test has to notice by itself.
+# the suite named next to it notices, with the first seed (SEED, default 1) or
+# one of the next two: random work does not reach every defect.  Also says
+# which defects an assertion (engine/base/debug.h) noticed: the program
+# continues after it, because the test must notice by itself.
 #
 #     OUT=build/defect tests/defects.sh [NAME ...]
 set -u
@@ -14,7 +14,7 @@ first=${SEED:-1}
 export SEED EMB_SO=$OUT/emb.so EMB_ASSERT=report
 mapfile -t names < <(grep -oP '^  \KSEED_\w+' engine/base/seed.h)
 
-# number NAME: that of the enumeration, which begins with 1.
+# number NAME: its number in the enumeration, which begins with 1.
 number() {
   local i
   for ((i = 0; i < ${#names[@]}; i++)); do
@@ -52,8 +52,8 @@ misses() {
   done
 }
 
-# by: what noticed it first.  A test reports failures when it ends, so whatever
-# an assertion said was before.
+# by: which check noticed it first.  A test reports failures when it ends, so
+# any assertion's message came before.
 by() {
   local place
   place=$(grep -aoEm1 "assertion failed: [^ :]+:[0-9]+" "$log")

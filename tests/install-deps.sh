@@ -4,9 +4,9 @@
 #     tests/install-deps.sh build test      (also: demo, online, torch, bank, modyn,
 #                                           lint, fuzz, bench)
 #
-# Does nothing, and needs no network, when all are there.  Without apt-get it
-# names what is needed and goes on: the packages are called otherwise there,
-# and what is missing will show.
+# Does nothing, and needs no network, when all are installed.  Without apt-get
+# it names the packages and continues: they have other names there, and a
+# missing one will show.
 set -eu
 
 packages=

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** linked.c -- the amalgamation in a program: emb.c compiled with -DSQLITE_CORE,
-** its entry point given to sqlite3_auto_extension, and the engine called by its
-** own interface beside it.
+** its entry point given to sqlite3_auto_extension, and the engine also called
+** through its own interface.
 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void check(int good, const char *what) {
     printf("failed: %s\n", what);
 }
 
-/* The first value that a statement gives, as text. */
+/* Compares the first value of a statement, as text. */
 static void gives(sqlite3 *db, const char *sql, const char *expected) {
   sqlite3_stmt *statement = NULL;
   const char *text = NULL;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# lint.sh -- holds what the compiler cannot: see the functions below.
+# lint.sh -- checks rules that the compiler cannot: see the functions below.
 #
 #     OBJECTS=build/release EMB_SO=build/emb.so tests/lint.sh
 #     tests/lint.sh -format        formats all C instead
@@ -21,8 +21,8 @@ check_format() {
   files | xargs clang-format --dry-run -Werror || complain "format"
 }
 
-# A line of a comment that was too long, as clang-format leaves it: within a comment,
-# with one asterisk and a word.
+# An overlong comment line, as broken by clang-format: within a comment, with
+# one asterisk and a word.
 check_comments() {
   local broken
   broken=$(files | xargs awk '
@@ -37,7 +37,8 @@ check_comments() {
 $broken"
 }
 
-# A ruler between two parts of a file is one line of 80 columns, or begins a comment:
+# A ruler between two parts of a file is one line of 80 columns, or begins a
+# comment:
 #
 #     /* ---- reading ------------------------------------------------------ */
 check_rulers() {
@@ -54,9 +55,9 @@ check_rulers() {
 $broken"
 }
 
-# The rooms, from below, and in each its folders, from below.  A file includes and
-# calls what is in its own folder or below it.  A header named after its folder, as
-# env/env_os.h, is private to it.
+# The layers, from the lowest, and the folders of each, from the lowest.  A
+# file includes and calls only files in its own folder or below it.  A header
+# named after its folder, as env/env_os.h, is private to it.
 layers='base base/env base/process base/epoch base/mem
 math/vec math/ivf
 storage/rec storage/pack storage/schema storage/index storage/log storage/cache
@@ -72,13 +73,13 @@ data/dataset data/choose data/diff
 ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
 ext/data/choose ext/data/dataset ext/data/join ext/data/models ext/data/pipeline ext/data
 ext'
-# A feature that is not named there comes after those that are.
+# A feature not named there comes after the named ones.
 for path in engine/features/*/; do
   feature=features/$(basename "$path")
   [[ " $(echo $layers) " == *" $feature "* ]] ||
     layers=${layers/features\/background/features\/background $feature}
 done
-# What any file of engine/ and ext/ may include.
+# Headers that any file of engine/ and ext/ may include.
 everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
 engine/base/debug.h engine/base/text.h'
 rank() {
@@ -99,8 +100,8 @@ folder() {
   echo "${path#engine/}"
 }
 
-# Choosing data is a product of its own: nothing of the tables knows it, and it
-# knows no store.  $1 and $2: folders.
+# Choosing data is a separate product: the tables do not depend on it, and it
+# does not depend on stores.  $1 and $2: folders.
 crosses_products() {
   case $1 in
   data/*) [[ $2 != data/* && $2 != base* && $2 != math/* && $2 != storage/pack ]] ;;
@@ -109,7 +110,8 @@ crosses_products() {
   esac
 }
 
-# One include: $1 the file, $2 what it names, from the top or in its own folder.
+# One include: $1 the file, $2 the included path, from the top or in its own
+# folder.
 check_include() {
   local path=$2 from to name
   [ -e "$(dirname "$1")/$2" ] && path=$(realpath -m --relative-to=. "$(dirname "$1")/$2")
@@ -145,8 +147,8 @@ check_order() {
 sources() { find "$@" -name '*.c' | LC_ALL=C sort; }
 objects() { sources "$@" | sed "s|^|$OBJECTS/|; s|c\$|o|"; }
 
-# Which source calls which other one, and by which name.  What stands in a list, as
-# the tasks and files of a store do, is not called by name.
+# Which source calls which other one, and by which name.  Functions in a list,
+# such as the tasks and files of a store, are not called by name.
 calls() {
   objects engine ext | xargs nm -AP | awk -v prefix="$OBJECTS/" '
     { sub(/:$/, "", $1); sub(prefix, "", $1); sub(/o$/, "c", $1) }
@@ -156,8 +158,8 @@ calls() {
             print from[i], at[name[i]], name[i] }' | sort -u
 }
 
-# Calls go down, as includes do, whatever the name of the function is; and no file
-# calls, through others, itself.
+# Calls go down, like includes, whatever the function's name; and no file
+# calls itself through others.
 check_calls() {
   local from to name circle a b
   while read -r from to name; do
@@ -179,8 +181,8 @@ check_calls() {
 $circle"
 }
 
-# The name of a function says how far it reaches: in engine/ it begins with what
-# is found in one folder only, and has two underscores there exactly if nothing
+# The name of a function shows its scope: in engine/ it begins with a prefix
+# used in one folder only, followed by two underscores exactly if nothing
 # outside the folder calls it; in ext/ it begins with ext_.
 check_reach() {
   local found
@@ -215,9 +217,9 @@ check_reach() {
 $found"
 }
 
-# A source file that is named with its folder exists: as kernel/core.h, since the
-# names of folders are unique, or with its whole path.  So does one named without,
-# in a comment or a text, anywhere.
+# A source file named with its folder exists: like kernel/core.h, since the
+# names of folders are unique, or with its full path.  A file named without a
+# folder, in a comment or a text, also exists somewhere.
 check_mentions() {
   local file line name
   while IFS=: read -r file line name; do
@@ -243,8 +245,8 @@ check_exports() {
     complain "$EMB_SO exports: $shown"
 }
 
-# In engine/, only env/ calls the operating system: the others may take from
-# outside what computes, and nothing that allocates, waits, reads or prints.
+# In engine/, only env/ calls the operating system: other folders may use
+# outside functions that compute, but none that allocate, wait, read or print.
 check_system() {
   local allowed symbol
   allowed='mem(cpy|move|set|cmp|chr)|str[a-z_]*|__xpg_strerror_r|v?snprintf'
@@ -273,7 +275,7 @@ check_seeds() {
 }
 
 # Each seed of engine/base/seed.h has its place in the code, and its line in
-# tests/defects.txt; neither names another.
+# tests/defects.txt; neither names any other seed.
 check_seed_names() {
   local names other
   names=$(grep -oP '^  \KSEED_\w+' engine/base/seed.h | sort -u)
@@ -286,8 +288,8 @@ $other"
 $other"
 }
 
-# A product never aborts the process that it is in: its assertions are those of
-# engine/base/debug.h, of which nothing is left in it.
+# A product never aborts its process: its assertions are those of
+# engine/base/debug.h, which leave no code in it.
 check_aborts() {
   local found
   found=$(nm -u $(objects engine ext) |
@@ -295,9 +297,10 @@ check_aborts() {
   [ -z "$found" ] || complain "$OBJECTS can end its process: $found"
 }
 
-# What takes seven values takes a struct, whose fields have names in the call.
-# Counted is what stands outside all braces, in prototypes and definitions; what
-# is in the way goes first: characters, strings, comments, attributes, bodies.
+# A function with seven parameters takes a struct instead, whose fields are
+# named in the call.  Prototypes and definitions outside all braces are
+# counted, after removing characters, strings, comments, attributes and
+# bodies.
 check_parameters() {
   local many
   many=$(find engine ext -name '*.[ch]' -print0 | xargs -0 awk '

@@ -7,8 +7,8 @@
 # Takes the amalgamation from the npm package better-sqlite3, builds
 # libsqlite3.so.0 from it in $OUT/newer, once, and runs COMMAND with it.
 # EMB_SQLITE_LIB names a directory with another libsqlite3.so.0 to take
-# instead.  Without npm or network it says so and ends well, with the last
-# line "0 passed, 0 failed, 1 skipped".
+# instead.  Without npm or network it says so and succeeds, with the last line
+# "0 passed, 0 failed, 1 skipped".
 set -eu
 
 package=better-sqlite3@12.11.1 # SQLite 3.53.2

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
-** owner.c -- the tables of a suite belong to somebody else: another process, or
-** a second copy of the library in this one.  Part of the fixture.
+** owner.c -- the tables of a suite have another owner: another process, or a
+** second copy of the library in this one.  Part of the fixture.
 **
 ** Called by tester.tcl (owner_start, owner_count) when OWNER is in the
 ** environment; linked into testfixture, whose functions hide those of
 ** libraries.
 **
-** HOW     A store is owned by the process that locks its lock file, with the
-**         first write.  The library locks by fcntl, and here that is ours: it
-**         first tells the owner which store it is to have, and that one opens
-**         the database and writes nothing with emb_put, which makes it the
-**         owner.  So the lock is refused, and the connections of the suite are
+** HOW     A process owns a store by locking its lock file, with the first
+**         write.  The library locks by fcntl, which is replaced here: ours
+**         first tells the owner which store to take, and the owner opens the
+**         database and writes nothing with emb_put, which makes it the owner.
+**         So the lock is refused, and the connections of the suite are
 **         clients from their first write on.
 ** ENDS    An owner keeps a connection for each database file.  It is closed
 **         when the last connection of the suite to that file has been closed
-**         (sqlite3_close is ours, too), so that nobody has the files open when
-**         the suite moves, damages or deletes them.
-** KEPT    The suite's own process owns what the owner cannot open: the table is
-**         of a transaction that is not committed, the file is locked, or
-**         serve='off'.
+**         (sqlite3_close is replaced, too), so that no process has the files
+**         open when the suite moves, damages or deletes them.
+** KEPT    The suite's own process owns the stores that the owner cannot open:
+**         the table belongs to an uncommitted transaction, the file is
+**         locked, or serve='off'.
 **
 ** STATES  off; process: a forked process answers requests, one line each, until
-**         the socket is closed; copy: the same functions in this process, with
-**         a copy of emb.so in a file of memory, that the system takes for
+**         the socket is closed; copy: the same functions in this process,
+**         with a copy of emb.so in a memory file, which the system treats as
 **         another library.
-** THREADS Any.  One request at a time (busy_mutex); a request of a thread that
-**         carries one out goes to the system.
+** THREADS Any.  One request at a time (busy_mutex); calls of a thread that
+**         carries out a request go to the system.
 */
 #include "owner.h"
 
@@ -47,7 +47,7 @@
 #define PATH_BYTES 4096
 #define LOCK_FILE "/lock"
 #define MANIFEST "/manifest"
-/* The whole lock of engine/base/env/env_lock.c. */
+/* The bytes locked by engine/base/env/env_lock.c. */
 #define LOCK_BYTES ((off_t)1 << 40)
 #define BUSY_MS 20
 
@@ -58,9 +58,9 @@ static enum mode mode; /* set once, before there are stores */
 static int line = -1;  /* the socket, at both ends */
 static char library[PATH_BYTES];
 static int owned, kept;     /* busy_mutex */
-static __thread int inside; /* this thread carries a request out */
+static __thread int inside; /* this thread carries out a request */
 
-/* A function of the libsqlite3 that is loaded, or is to be loaded. */
+/* A function of the libsqlite3, which is loaded if necessary. */
 static void *sqlite(const char *name) {
   void *handle = dlopen("libsqlite3.so.0", RTLD_LAZY);
   void *function = handle ? dlsym(handle, name) : NULL;
@@ -74,11 +74,11 @@ static void *sqlite(const char *name) {
 
 /* ---- the owner ----------------------------------------------------------- */
 
-/* A database file that is open at the owner. */
+/* A database file that the owner has open. */
 struct database {
   struct database *next;
   char path[PATH_BYTES];
-  struct stat file; /* another one may come to be at the path */
+  struct stat file; /* another file may replace it at the path */
   sqlite3 *db;
 };
 static struct database *databases; /* busy_mutex */
@@ -132,7 +132,8 @@ static sqlite3 *open_database(const char *path) {
   return d->db;
 }
 
-/* The first column of the first row; NULL: none, or an error, is in *rc. */
+/* The first column of the first row; NULL: no row, or an error, given in
+** *rc. */
 static char *ask(sqlite3 *db, int *rc, const char *format, ...) {
   char sql[2 * PATH_BYTES], *result = NULL;
   sqlite3_stmt *statement = NULL;
@@ -151,8 +152,8 @@ static char *ask(sqlite3 *db, int *rc, const char *format, ...) {
   return result;
 }
 
-/* The table whose store is in this directory beside the database, if it may be
-** served. */
+/* The table whose store is in this directory next to the database, if it may
+** be served. */
 static char *table_of(sqlite3 *db, const char *dir) {
   int rc;
   for (int i = 0;; i++) {
@@ -172,7 +173,7 @@ static char *table_of(sqlite3 *db, const char *dir) {
   }
 }
 
-/* Whether the store in this directory has become the owner's. */
+/* Whether the owner now owns the store in this directory. */
 static int own(const char *path) {
   char database[PATH_BYTES], *end;
   int rc = SQLITE_ERROR;
@@ -187,9 +188,9 @@ static int own(const char *path) {
   end[-4] = 0;
   sqlite3 *db = open_database(database);
   char *table = db ? table_of(db, dir) : NULL;
-  /* Whoever reads what a killed process has left is its owner, also of what is
-  ** in doubt.  A write would first wait for its decision, for which the suite's
-  ** connection may have the lock. */
+  /* A process that reads the store left by a killed process becomes its
+  ** owner, and decides its transaction in doubt.  A write would first wait
+  ** for that decision, for which the suite's connection may hold the lock. */
   char *owns = table ? ask(db, &rc,
                            "SELECT value FROM emb_stats(%Q) "
                            "WHERE name = 'owner'",
@@ -263,18 +264,18 @@ static int locked_store(int fd, const struct flock *lock, char *path) {
     return 0;
   path[end] = 0;
   snprintf(manifest, sizeof manifest, "%s" MANIFEST, path);
-  return access(manifest, F_OK) == 0; /* else it is being made */
+  return access(manifest, F_OK) == 0; /* otherwise it is being made */
 }
 
-/* The address is in the copy.  It has threads of its own, which lock, too: its
-** locks are no business of the suite, and it holds mutexes meanwhile. */
+/* Is the address in the copy?  The copy has its own threads, which lock, too:
+** the suite must ignore these locks, and the copy holds mutexes during them. */
 static int is_of_copy(const void *address) {
   Dl_info info;
   return mode == COPY && dladdr(address, &info) && info.dli_fname &&
          strcmp(info.dli_fname, library) == 0;
 }
 
-/* What fcntl is given besides is a number or an address. */
+/* The third argument of fcntl is a number or an address. */
 __attribute__((visibility("default"))) int fcntl(int fd, int command, ...) {
   static int (*next)(int, int, ...);
   char path[PATH_BYTES];
@@ -322,7 +323,7 @@ static int remove_connection(sqlite3 *db) {
   return found != NULL;
 }
 
-/* The files that a connection has, one after the other. */
+/* The i-th file of a connection. */
 static const char *file_of(sqlite3 *db, int i) {
   const char *name = SQLITE(sqlite3_db_name)(db, i);
   const char *file = name ? SQLITE(sqlite3_db_filename)(db, name) : NULL;
@@ -380,7 +381,7 @@ __attribute__((visibility("default"))) int sqlite3_close_v2(sqlite3 *db) {
 
 /* ---- commands ------------------------------------------------------------ */
 
-/* The library once more, as a file that the system does not know yet. */
+/* Copies the library to a file that the system does not know yet. */
 static int copy_library(const char *so) {
   char buffer[65536];
   ssize_t n = -1;

@@ -1,23 +1,22 @@
-# run.tcl -- runs test programs, each in a process of its own.
+# run.tcl -- runs test programs, each in its own process.
 #
 #     tclsh tests/run.tcl ?-jobs N? FILE ... ?-owned N FILE ...?
 #
 # FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
 # program.  Each ends its output with "N passed, N failed" and perhaps
-# ", N skipped"; one that does not, or takes longer than EMB_TEST_TIMEOUT
+# ", N skipped"; a file that does not, or takes longer than EMB_TEST_TIMEOUT
 # seconds (default 600), counts as one more failure.  Prints a line for each
-# file, the output of those that failed, what they counted ("counted: 12 kill
-# points", added up), the end of the output of those that failed once more, and
-# the sums in the same form.
-# The files after -owned are run with another process as the owner of their tables
-# and with another copy of the library (OWNER, tests/tester.tcl): one in N of
-# these runs, which ones by SEED of the environment, or the clock.
-# TMPDIR of the tests is a directory of this run, removed at its end.  Their
-# names of files and texts are UTF-8, whatever the locale is: a machine that has
-# just been made has none.
+# file, the output of failed ones, their counts ("counted: 12 kill points",
+# added up), the end of the output of failed ones again, and the sums in the
+# same form.  The files after -owned are run with another process as the owner
+# of their tables and with another copy of the library (OWNER,
+# tests/tester.tcl): one in N of these runs, chosen by SEED of the
+# environment, or the clock.  TMPDIR of the tests is a directory of this run,
+# removed at its end.  Their file names and texts are UTF-8, whatever the
+# locale is: a new machine has none.
 set ::env(LC_ALL) C.UTF-8
 
-# item: a file, or one and what OWNER is for it.
+# item: a file, or a file and its value of OWNER.
 proc start {item} {
   global state queue
   lassign $item file owner
@@ -43,7 +42,7 @@ proc expire {channel} {
   foreach pid [family [pid $channel]] {catch {exec kill -KILL $pid}}
 }
 
-# These processes and all below them.  A child that is left behind would hold
+# These processes and all their descendants.  A child left behind would hold
 # the channel open.
 proc family {pids} {
   foreach file [glob -nocomplain {/proc/[0-9]*/stat}] {
@@ -74,7 +73,7 @@ proc receive {channel} {
   next
 }
 
-# Counts what one file has printed, and prints its line.
+# Counts the results that one file has printed, and prints its line.
 proc report {channel bad message} {
   global state total
   set output [string trimright $state($channel,output)]
@@ -115,8 +114,8 @@ proc sums {passed failed skipped} {
   return $text
 }
 
-# Starts files while there are some and a job is free; the end of the run
-# when there is nothing left.
+# Starts files while there are some and a job is free; ends the run when
+# nothing is left.
 proc next {} {
   global queue running jobs
   while {$running < $jobs && [llength $queue]} {
@@ -167,7 +166,7 @@ if {$owned < [llength $argv]} {
 set parent [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}]
 set env(TMPDIR) [exec mktemp -d [file join [file normalize $parent] \
                    emb-run-XXXXXX]]
-# Another user's process, which some tests start, comes to its files.
+# Another user's process, which some tests start, must reach its files.
 file attributes $env(TMPDIR) -permissions 0711
 set here [file dirname [file normalize [info script]]]
 set env(ASAN_OPTIONS) "detect_stack_use_after_return=1"

@@ -1,22 +1,22 @@
 #!/bin/bash
-# soak.sh -- the long form of everything that looks for what is lost, wrong,
-# raced or leaked, in turn and with new seeds, until the time is over (make soak
+# soak.sh -- the long form of all tests that look for losses, errors, races
+# and leaks, in turn and with new seeds, until the time is over (make soak
 # HOURS=n).
 #
 #     HOURS=2 OUT=build tests/soak.sh
 #     ROUNDS=1 LONG=1 RUNS=1000 LIFE_SECONDS=30 ONLY="R7 R15" tests/soak.sh
 #
-# HOURS  (1) No run begins after that; the last may end late.  A round of
-#        everything takes some hours.
-# ROUNDS Ends after so many rounds instead.
+# HOURS  (1) No run begins after that; the last may end late.  A round of all
+#        tests takes some hours.
+# ROUNDS Ends after this many rounds instead.
 # LONG   (4) and LIFE_SECONDS (600): amounts of the suites; see their heads.
 # RUNS   (1000000) of each fuzzer, or as many as it does in SECONDS_MAX (3600).
 # ONLY   Rows of the score.
 #
-# A line for each run says its seed, so that SEED=... LONG=... repeats it; the
-# output of one that failed stays in $OUT/soak/.  At the end comes the score:
-# for each row what ran, how often, and what it counted (its lines "counted: 12
-# kill points", added up).  The last line gives the sums.
+# A line for each run gives its seed, so that SEED=... LONG=... repeats it;
+# the output of a failed run stays in $OUT/soak/.  At the end comes the score:
+# for each row the tests, how often they ran, and their counts (its lines
+# "counted: 12 kill points", added up).  The last line gives the sums.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 HOURS=${HOURS:-1} OUT=${OUT:-build} LONG=${LONG:-4}
@@ -51,7 +51,7 @@ is_over() {
   fi
 }
 
-# add ROW LOG: what a run counted, to its row's counts ("R1:kill points").
+# add ROW LOG: adds a run's counts to its row's counts ("R1:kill points").
 add() {
   local n what
   while read -r _ n what; do
@@ -59,7 +59,7 @@ add() {
   done < <(grep -E '^counted: [0-9]+ ' "$2")
 }
 
-# run ROW NAME COMMAND ...: with a seed of its own
+# run ROW NAME COMMAND ...: with its own seed
 run() {
   local row=$1 name=$2 log=$OUT/soak/$2.txt seed start=$SECONDS status sums p f
   shift 2

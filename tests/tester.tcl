@@ -9,18 +9,19 @@
 #
 # RUN       build/testfixture tests/sql/rows.test, or all by tests/run.tcl.
 #           EMB_SO names the extension (default build/emb.so).
-# FILES     The test runs in a new directory of its own below TMPDIR, which
-#           finish_test removes; it touches no file outside.  The database of `db` is test.db in it.
+# FILES     The test runs in its own new directory below TMPDIR, which
+#           finish_test removes; it touches no file outside.  The database of
+#           `db` is test.db in it.
 # OPENING   [sqlite3 handle file] loads the extension; [sqlite3_plain] is
-#           SQLite's own.  All handles are closed by finish_test.
-# RANDOM    [seed] gives a number to start from: SEED in the environment, or
-#           the clock.  It is printed when a test of the file fails.
-# AMOUNT    [rounds n] is n times LONG of the environment, and one in SHARE of
-#           that: for a second pass, under a sanitizer.
+#           SQLite's own.  finish_test closes all handles.
+# RANDOM    [seed] gives a start number: SEED in the environment, or the
+#           clock.  It is printed when a test of the file fails.
+# AMOUNT    [rounds n] is n times LONG of the environment, divided by SHARE:
+#           for a second pass, under a sanitizer.
 # OWNER     "process" or "copy" in the environment: another process, or another
 #           copy of the library in this one, owns the tables that the test opens
-#           (tests/owner.c).  tests/owners.txt lists what is different then, and
-#           a line of it that nothing differs from is a failure, too.
+#           (tests/owner.c).  tests/owners.txt lists the differences, and a
+#           line of it without a difference is a failure, too.
 # OUTPUT    Failures, and as the last line "N passed, N failed" (and
 #           ", N skipped").  Exit status 1 when a test failed.
 
@@ -103,7 +104,7 @@ proc catchsql {sql {db db}} {
   list $rc $result
 }
 
-# What tests/run.tcl and tests/soak.sh add up: count 12 "kill points"
+# Counts for tests/run.tcl and tests/soak.sh to add up: count 12 "kill points"
 proc count {n what} {
   puts "counted: $n $what"
 }
@@ -144,9 +145,9 @@ proc finish_test {} {
 
 rename sqlite3 sqlite3_plain
 
-# Opens a database with the extension loaded.  A recent SQLite reads the schema
-# to prepare the first SELECT, whatever it is, so this one has to wait while
-# another process commits.
+# Opens a database with the extension loaded.  A recent SQLite reads the
+# schema to prepare the first SELECT, whatever it is, so this SELECT must wait
+# while another process commits.
 proc sqlite3 {args} {
   if {[llength $args] == 0 || [string match -* [lindex $args 0]]} {
     return [sqlite3_plain {*}$args]
@@ -165,7 +166,7 @@ proc load_emb {handle {entry sqlite3_emb_init}} {
   uplevel #0 [list $handle eval "SELECT load_extension(tester_so(), '$entry')"]
 }
 
-# Does the library choose training data, too?  Not with make OMIT_DATA=1.
+# Can the library also choose training data?  Not with make OMIT_DATA=1.
 proc has_data {} {
   sqlite3 probe :memory:
   load_emb probe sqlite3_emb_nofile_init
@@ -214,7 +215,7 @@ proc unkeys {blob} {
 # A second process of this program with tester.tcl, its own `db` not yet open:
 #     set p [launch_process]
 #     process_eval $p {sqlite3 db test.db; execsql {...}}
-#     kill_process $p   (at once, as by SIGKILL)   or   close_process $p
+#     kill_process $p   (immediately, as by SIGKILL)   or   close_process $p
 proc launch_process {} {
   set p [open |[list [info nameofexecutable] $tester::script -child \
                  2>@stderr] r+]
@@ -223,13 +224,13 @@ proc launch_process {} {
   return $p
 }
 
-# Runs a script there; its result, or its error with the stack over there.
+# Runs a script there; returns its result, or its error with its stack there.
 proc process_eval {p script} {
   process_start $p $script
   process_result $p
 }
 
-# The two halves of it.
+# The two halves of process_eval.
 proc process_start {p script} {
   puts $p [list $script]
 }
@@ -331,8 +332,8 @@ proc tester::serve {} {
 
 # ---- another owner -----------------------------------------------------------
 
-# The lines of owners.txt for this suite: a list of pattern, whether it is
-# always so, reason.
+# The lines of owners.txt for this suite: a list of pattern, whether it always
+# differs, reason.
 proc tester::read_owners {} {
   variable script
   set lines {}
@@ -379,7 +380,7 @@ proc tester::differs {name} {
   return 0
 }
 
-# A name without that of the suite.
+# A test's name without the suite's.
 proc tester::short_name {name} {
   if {[string match $::testprefix-* $name]} {
     return [string range $name [string length $::testprefix]+1 end]
@@ -387,7 +388,7 @@ proc tester::short_name {name} {
   return $name
 }
 
-# What the owner got, and the lines that nothing differs from.
+# Prints how many stores the owner got, and the lines without a difference.
 proc tester::end_owner {} {
   variable owners
   variable different

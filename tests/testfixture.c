@@ -3,14 +3,14 @@
 ** testfixture.c -- tclsh for the tests.
 **
 ** A program of our own, so that it can be linked with the same sanitizers as
-** the emb.so which it loads; tester.tcl brings SQLite by `package require`.
+** the emb.so that it loads; tester.tcl loads SQLite by `package require`.
 **
 ** Adds commands that Tcl and its SQLite lack:
 **   extended_errcode DB       sqlite3_extended_errcode of a connection
 **   forget_function DB NAME ARGUMENTS
-**                             takes a function from a connection, one of
-**                             SQLite's own, too; returns SQLite's code
-**   set_numeric_locale NAME   what a host with such a locale has: "," as the
+**                             removes a function from a connection, also one
+**                             of SQLite's own; returns SQLite's code
+**   set_numeric_locale NAME   acts like a host with this locale: "," as the
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.
@@ -26,8 +26,8 @@
 #include <string.h>
 #include <tcl.h>
 
-/* A function of the library that `package require sqlite3` brought, and the
-** connection that a command of it is; NULL, with the error. */
+/* A function of the library that `package require sqlite3` loaded, and the
+** connection behind one of its commands; NULL, with the error. */
 static void *of_sqlite(Tcl_Interp *interp, const char *name) {
   void *library = dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD);
   void *function = library ? dlsym(library, name) : NULL;

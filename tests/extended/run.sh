@@ -1,22 +1,22 @@
 #!/bin/bash
-# run.sh -- extends copies of the source, and uses what was added.
+# run.sh -- extends copies of the source, and uses the additions.
 #
 #     tests/extended/run.sh              all extensions
 #     tests/extended/run.sh NAME ...     these
 #
-# An extension is a folder beside this file, with
-#     files/    what is added, each file at its path in the source
-#     lists     what existing files get: lines of path, TAB, the text of a line
-#               there, TAB, the line that is put behind it
-#     places    all that may differ then, sorted: a new file or folder by its
-#               path, an existing file with its number of new lines
-#     refused   perhaps: changes as in lists, of a line to another one, of which
-#               each leaves a declaration in emb.h that is not that of calls.def,
-#               so that it does not compile
+# An extension is a folder next to this file, with
+#     files/    the added files, each at its path in the source
+#     lists     additions to existing files: lines of path, TAB, the text of a
+#               line there, TAB, the line to insert after it
+#     places    everything that may differ then, sorted: a new file or folder
+#               by its path, an existing file with its number of new lines
+#     refused   optional: changes as in lists, of a line to another one; each
+#               makes a declaration in emb.h differ from calls.def, so that it
+#               does not compile
 #     use.c     the program that uses it, and ends with "N passed, N failed"
-# A file that is there already cannot be added, so all that changes is in lists.
-# The copy of engine/ and ext/, its amalgamation (which -O0 compiles in seconds)
-# and the program are in extended/NAME beside $EMB_SO (build/emb.so).
+# An existing file cannot be added, so all changes are in lists.  The copy of
+# engine/ and ext/, its amalgamation (which -O0 compiles in seconds) and the
+# program are in extended/NAME next to $EMB_SO (build/emb.so).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 here=tests/extended out=$(dirname "${EMB_SO:-build/emb.so}")/extended
@@ -35,7 +35,8 @@ add_files() {
   done
 }
 
-# change_line PATH LINE HOW OTHER: OTHER is put behind the line, or instead.
+# change_line PATH LINE HOW OTHER: OTHER is put after the line, or replaces
+# it.
 change_line() {
   awk -v behind="$2" -v how="$3" -v line="$4" '
     $0 != behind || how == "behind" { print }
@@ -55,7 +56,7 @@ add_lines() {
   done <"$1"
 }
 
-# places TO: what differs from the source.
+# places TO: the differences from the source.
 places() {
   local line path
   { LC_ALL=C diff -rq engine "$1/engine"; LC_ALL=C diff -rq ext "$1/ext"; } |
@@ -84,7 +85,8 @@ check_places() {
   echo "$(wc -l <"$2/places") places:" $(paste -sd, "$2/places")
 }
 
-# check_refused FROM TO: what compiles does not after each of these changes.
+# check_refused FROM TO: each of these changes stops the source from
+# compiling.
 check_refused() {
   local file line other
   local check="${CC:-cc} -std=gnu11 -D_GNU_SOURCE -fsyntax-only -iquote . \

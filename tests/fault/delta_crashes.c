@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_crashes.c -- consumers of deltas of a store whose process dies, again
-** and again.
+** delta_crashes.c -- consumers of deltas of a store whose process dies
+** repeatedly.
 **
 ** MANY      Hundreds of lives, each ended by a crash: the directory is copied
-**           as it stands, and the copy opened.  Two consumers: one takes deltas
-**           and acknowledges most of them, one takes none in all that time.
-**           Whenever one takes a delta, what it has is then what the store has,
-**           and each key came once.  No number of crashes loses it.
-** FILES     What its file says: pages that were never written, for as many
-**           crashes as there were; also a file as it was written when there was
-**           room for 32 of them.  A lost consumer learns why, and how much.
+**           as it stands, and the copy opened.  Two consumers: one takes
+**           deltas and acknowledges most of them, the other takes none all
+**           the time.  A consumer that takes a delta then has the same rows
+**           as the store, and each key came once.  No number of crashes loses
+**           a consumer.
+** FILES     Content of a consumer's file: pages that were never written, for
+**           all crashes; also a file in the old format, with room for 32 of
+**           them.  A lost consumer learns the reason and the figures.
 */
 #include "store_help.h"
 
@@ -51,7 +52,7 @@ static void remove_dir(const char *dir) {
   CHECK_EQ_INT(nftw(dir, test_remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* What is not durable is lost, and no more. */
+/* Only rows that are not durable are lost. */
 static int crash(void) {
   char to[512];
   (void)snprintf(to, sizeof to, "%s/store-%u", test_dir(), ++at.life);
@@ -86,7 +87,7 @@ static void read_table(int32_t values[KEYS]) {
     values[i] = found[i] ? help_value(vectors + i * DIM, DIM, i) : 0;
 }
 
-/* The consumer's next delta to its end, and then it is what the table is. */
+/* Takes the consumer's next delta to its end; then it equals the table. */
 static int take(struct side *side) {
   float vectors[16 * DIM];
   int64_t keys[16];
@@ -126,8 +127,8 @@ static int take(struct side *side) {
   return good;
 }
 
-/* Work of which something is durable, so that its crash leaves pages between
-** that and what is written next. */
+/* Work that is durable in part, so that its crash leaves pages between the
+** durable part and the next writes. */
 static void work(void) {
   write_some(50);
   OK(at.s, emb_checkpoint(at.s));
@@ -177,7 +178,7 @@ static void set(struct image *f, size_t offset, const void *from, size_t n) {
   memcpy(f->bytes + offset, from, n);
 }
 
-/* With a sum that is right. */
+/* Writes the file with a correct checksum. */
 static void store_file(struct image *f, uint64_t salt) {
   uint64_t number, sum;
   memcpy(&number, f->bytes + 40, sizeof number);
@@ -243,7 +244,7 @@ TEST(many_crashes) {
   if (!open_store())
     return;
   take(&never);
-  /* What lies below its mark is forgotten. */
+  /* Entries below its mark are forgotten. */
   if (load_file(&file, "never")) {
     CHECK_EQ_INT(u32(&file, 16), 1);
     CHECK_EQ_INT(u32(&file, 104), 0);
@@ -254,7 +255,7 @@ TEST(many_crashes) {
   test_count("deltas between crashes", taken);
 }
 
-/* Lives that begin and end with nothing written leave one hole. */
+/* Lives that write nothing leave one hole together. */
 TEST(crashes_without_work) {
   struct side side = {.name = "a"};
   struct image file;
@@ -281,7 +282,7 @@ TEST(crashes_without_work) {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* The file as older libraries wrote it, full: it is read, and the next crash
+/* A full file as older libraries wrote it: it is read, and the next crash
 ** does not lose the consumer. */
 TEST(file_of_format_1) {
   struct side side = {.name = "a"};
@@ -325,7 +326,7 @@ TEST(file_of_format_1) {
   help_close(at.store, at.s);
 }
 
-/* The error of a lost consumer: what its file says, with its figures. */
+/* The error of a lost consumer gives the reason and the figures in its file. */
 static void is_told(uint32_t format, uint32_t reason, uint64_t bytes,
                     const char *text) {
   const uint32_t lost = 1;
@@ -369,7 +370,7 @@ TEST(lost_for_a_reason) {
           "6597069766656 bytes of log were written since, and ");
 }
 
-/* The figures are those of the moment at which it was given up. */
+/* The figures are those of the moment at which the consumer was given up. */
 TEST(lost_for_what_is_kept) {
   enum { KEEP = 400000 };
   emb_delta *delta;
@@ -394,7 +395,7 @@ TEST(lost_for_what_is_kept) {
   help_close(at.store, at.s);
 }
 
-/* Any byte of a long file: the consumer is damaged, and nothing else. */
+/* Any byte of a long file is damaged: only the consumer is lost. */
 TEST(rotten_long_file) {
   struct image file;
   emb_delta *delta;

@@ -3,11 +3,11 @@
 ** fail_bag.c -- each allocation of memory and each read fails in turn, once or
 ** from then on, in emb_bag and emb_bag_apply of rows that are mostly on disk.
 **
-** Rows hold the number of gradients of 1 that they got (sgd(lr=1), taken off),
-** and all of a row's numbers are the same.  A lookup that succeeds is right,
-** and one that fails counts nothing (the store is bounded).  Of gradients that
-** failed some keys have made their step and others not, each once.  Where it
-** failed once, the next try works.
+** Rows hold the number of gradients of 1 that they got (sgd(lr=1),
+** subtracted), and all elements of a row are the same.  A successful lookup
+** is right, and a failed one counts nothing (the store is bounded).  After a
+** failed call with gradients each key has made its step once or not at all.
+** After a single failure the next try works.
 */
 #include "store_help.h"
 
@@ -27,7 +27,7 @@ static emb_bags bags_of(void) {
   return (emb_bags){.offsets = offsets, .count = BAGS, .mode = EMB_BAG_SUM};
 }
 
-/* Every key is in one bag, and the first of each bag is in the next one. */
+/* Every key is in one bag, and the first of each bag is in the next bag too. */
 static void make_batch(void) {
   for (int i = 0; i < KEYS; i++)
     keys[i] = i % BAG == 3 ? (i + 1) % KEYS : i;
@@ -48,8 +48,7 @@ static int bag_open(const char *dir, emb_store **store, emb_session **s) {
   return help_open(dir, &config, store, s);
 }
 
-/* How many gradients each row has, which is one number; -1: it cannot be read.
- */
+/* Reads the number of gradients of each row, a single number; -1: error. */
 static int read_rows(emb_session *s, float *counts) {
   static float rows[KEYS * DIM];
   int64_t all[KEYS];
@@ -66,7 +65,7 @@ static int read_rows(emb_session *s, float *counts) {
   return 1;
 }
 
-/* A lookup, which is right or an error that counts nothing. */
+/* A lookup: it is right, or an error that counts nothing. */
 static int look_up(emb_session *s, const float *counts) {
   const emb_bags bags = bags_of();
   uint64_t leases = emb_leases(s);
@@ -86,11 +85,11 @@ static int look_up(emb_session *s, const float *counts) {
   return rc;
 }
 
-/* What a row gets of one call. */
+/* The gradients that a row gets from one call. */
 static int times_of(int key) { return key % BAG == 0 ? 2 : key % BAG != 3; }
 
-/* Gradients of all; each key has made its step then, or, after an error, not.
- */
+/* Applies gradients to all keys; each key then has made its step, or, after
+** an error, perhaps not. */
 static int train(emb_session *s, float *counts) {
   const emb_bags bags = bags_of();
   float after[KEYS];

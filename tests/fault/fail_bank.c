@@ -5,11 +5,11 @@
 ** applied, and rows are looked up, which makes them and counts (emb_lookup).
 **
 ** All gradients are 1 with sgd(lr=1), and a row counts them (track) and its
-** look-ups.  The last NEW keys get no gradients: look-ups make them.  Whatever
-** failed: what was acknowledged is pending or in the row, and nothing else;
-** a call that failed has kept a prefix of its batch; where it failed once, the
-** next try works.  After a store has failed, what is read has all that was
-** acknowledged, or is an error.
+** look-ups.  The last NEW keys get no gradients: look-ups make them.
+** Whatever failed, the acknowledged gradients, and no others, are pending or
+** in the row; a failed call has kept a prefix of its batch; after a single
+** failure the next try works.  After a store has failed, a read gives a row
+** with everything acknowledged, or an error.
 */
 #include "store_help.h"
 
@@ -59,7 +59,7 @@ static void send_all(emb_session *s, struct state *state) {
   }
 }
 
-/* Some of the keys that are there, and of those that are not yet. */
+/* Looks up some existing keys and some that do not exist yet. */
 static void look_up(emb_session *s, struct state *state) {
   static float rows[2 * NEW * DIM];
   int64_t keys[2 * NEW];
@@ -74,7 +74,7 @@ static void look_up(emb_session *s, struct state *state) {
   }
 }
 
-/* What is read is right, or an error. */
+/* Each read is right, or an error. */
 static void read_all(emb_session *s, const struct state *state, uint64_t n,
                      int must) {
   for (int64_t key = 0; key < KEYS; key++) {

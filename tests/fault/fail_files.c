@@ -2,13 +2,13 @@
 **
 ** fail_files.c -- each call of the operating system fails, once or from
 ** then on, while a snapshot or a delta is exported, or a file restored or read;
-** among them each that takes a descriptor, of which there are no more.
+** among them each that takes a descriptor, when none are left.
 **
-** After a failed export the file is the one that was there, byte for byte, and
-** a delta is not noted as sent; after a failed
-** restore the table, unless it was already the new one; never anything between.
-** Everything that was taken is given back, the store opens again, and the same
-** call then succeeds.  SHARE=n tries one call in n.
+** After a failed export the file is the old one, byte for byte, and a delta
+** is not noted as sent; after a failed restore the table is the old one,
+** unless it was already the new one; it is never anything between.  All
+** resources are given back, the store opens again, and the same call then
+** succeeds.  SHARE=n tries one call in n.
 */
 #include "moments_help.h"
 
@@ -22,7 +22,7 @@ static char parent[300], copy[320], target[320];
 static char files[3][320];
 static uint64_t points;
 
-/* Without LONG, failures that last are tried for one call in so many. */
+/* Without LONG, lasting failures are tried for one call in STRIDE. */
 enum { STRIDE = 5 };
 
 struct kind {
@@ -34,7 +34,7 @@ static const struct kind kind_list[] = {{FAILING_IO, EIO},
                                         {FAILING_MEMORY, ENOMEM},
                                         {FAILING_DESCRIPTORS, EMFILE}};
 
-/* The file as it was, and whether it still is. */
+/* The file as it was, to check that it is unchanged. */
 static char *kept;
 static size_t kept_bytes;
 
@@ -98,7 +98,7 @@ static int good(int holds, int line, uint64_t n, const char *what, int is) {
 #define GOOD(holds_, n_, what_, is_)                                           \
   good((holds_), __LINE__, (n_), (what_), (is_))
 
-/* Calls try for each call that can fail, until none did. */
+/* Calls `try` for each call that can fail, until none failed. */
 static void fail_each(int (*try)(uint64_t n, const struct kind *,
                                  int forever)) {
   for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++)
@@ -138,7 +138,7 @@ static int try_export(uint64_t n, const struct kind *kind, int forever) {
        n, "the file is", m);
   GOOD(rc == EMB_OK || f.first == FAILING_SYNC_DIR || is_kept(target), n,
        "it is not as it was", rc);
-  OK(s, moment_export(s, 1, -1, target)); /* over what was left */
+  OK(s, moment_export(s, 1, -1, target)); /* over the files left */
   GOOD(moment_of_file(target, &err) == 1, n, "and then", 0);
   (void)help_close(store, s);
   GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
@@ -155,8 +155,8 @@ TEST(export) {
 
 /* ---- export of a delta --------------------------------------------------- */
 
-/* What the disk itself refuses when all else is done: the file may be
-** there then, not noted as sent. */
+/* Failures of the disk after everything else is done: then the file may be
+** there without being noted as sent. */
 static int is_last_step(void) {
   return f.first == FAILING_SYNC_DIR ||
          (f.first == FAILING_RENAME && strstr(f.first_path, "consumer-"));
@@ -190,7 +190,7 @@ static int try_delta(uint64_t n, const struct kind *kind, int forever) {
   GOOD(access(made, F_OK) != 0 || f.first == FAILING_UNLINK || forever, n,
        "half a file is left", rc);
   (void)unlink(made);
-  /* The store may have failed for good. */
+  /* The store may have failed permanently. */
   int ack = emb_delta_ack(s, "c", rc == EMB_OK ? about.to : old.to);
   GOOD(ack == EMB_OK || ack == EMB_FAILED || ack == EMB_FULL || is_last_step(),
        n, "the acknowledgement gives", ack);
@@ -230,14 +230,14 @@ static int try_restore(uint64_t n, const struct kind *kind, int forever) {
   CHECK(rc == EMB_OK || emb_errmsg(s)[0] != 0);
   GOOD(fired || rc == EMB_OK, n, "nothing failed", rc);
   int m = moment_of(s);
-  /* A store that failed while it was to be owned does not say any more. */
+  /* A store that failed while becoming owned no longer answers. */
   int code = emb_errcode(s);
   if (m == -1 && rc != EMB_OK && (code == EMB_FAILED || code == EMB_FULL))
     m = before;
   GOOD(m == after || (rc != EMB_OK && m == before), n, "the table shows", m);
   emb_session_close(s);
   emb_err err;
-  (void)emb_close(store, &err); /* it may have failed for good */
+  (void)emb_close(store, &err); /* it may have failed permanently */
   GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
   if (!moment_open(copy, &store, &s))
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_io.c -- every call of the env that touches a disk fails in turn, once
-** and for ever after: see fail_help.h.  BODY=part of a name runs some only.
+** or from then on: see fail_help.h.  BODY=part of a name runs some only.
 */
 #include "fail_body.h"
 
@@ -46,8 +46,8 @@ static void write_elsewhere(struct fail *w, int32_t value) {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* Another process has written; this one fails to load its checkpoint, and must
-** not take keys for absent afterwards. */
+/* Another process has written; this one fails to load its checkpoint, and
+** must not treat keys as absent afterwards. */
 TEST(reader_loads_again) {
   struct fail_base bases[BASES];
   struct fail *w = fail_start(bases, test_dir_in("/dev/shm"));
@@ -71,7 +71,7 @@ TEST(reader_loads_again) {
     fail_read(w, FAIL_PEEK, 0, 8, 7);
     came = w->f.fired > 0;
     failing_disarm(&w->f);
-    fail_read(w, FAIL_PEEK, 0, 60, 2); /* the old ones or the new ones */
+    fail_read(w, FAIL_PEEK, 0, 60, 2); /* the old rows or the new ones */
     failing_pass(&w->f, 10000);
     for (int i = 0; i < 50; i++)
       w->now[i] = UINT64_C(1) << (10 + n % 40);

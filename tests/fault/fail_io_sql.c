@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_io_sql.c -- every call of the env that touches a disk fails in turn
-** under a workload in SQL: see fail_sql.h.  SQLite's own files do not fail.
+** under an SQL workload: see fail_sql.h.  SQLite's own files do not fail.
 */
 #include "fail_sql.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_memory.c -- every allocation of memory fails in turn, once and for ever
-** after: see fail_help.h.  What failed once works when it is tried again, the
-** store takes writes as before, and nothing is lost.
+** fail_memory.c -- every allocation of memory fails in turn, once or from
+** then on: see fail_help.h.  A call that failed once works when it is
+** retried, the store takes writes as before, and nothing is lost.
 */
 #include "fail_body.h"
 

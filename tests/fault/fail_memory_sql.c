@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_memory_sql.c -- every allocation of SQLite, and of the extension through
-** SQLite, fails in turn under a workload in SQL, and every one of the engine:
-** see fail_sql.h.
+** fail_memory_sql.c -- every allocation of SQLite, of the extension through
+** SQLite, and of the engine fails in turn under an SQL workload: see
+** fail_sql.h.
 */
 #include "fail_sql.h"
 
-/* SQLite's own allocator, and what is to fail of it. */
+/* SQLite's own allocator, and which of its calls must fail. */
 static struct {
   sqlite3_mem_methods below;
-  _Atomic int64_t countdown; /* the call at which it gets to 0 fails; relaxed */
+  _Atomic int64_t countdown; /* the call that brings it to 0 fails; relaxed */
   _Atomic int forever;
   _Atomic int fired;
 } heap;
@@ -36,7 +36,7 @@ static void heap_arm(int64_t n, int forever) {
   atomic_store(&heap.countdown, n);
 }
 
-/* Before SQLite is used at all. */
+/* Runs before any use of SQLite. */
 __attribute__((constructor)) static void replace_heap(void) {
   sqlite3_mem_methods mine;
   (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
@@ -61,7 +61,7 @@ static void disarm(struct fail_sql *w) {
   failing_disarm(&w->f);
 }
 
-static int sqlite_fails; /* else the engine's memory fails */
+static int sqlite_fails; /* 0: the engine's memory fails */
 
 static void arm(struct fail_sql *w, uint64_t n, int forever) {
   (void)snprintf(w->what, sizeof w->what, "%s, call %d%s",
@@ -144,12 +144,12 @@ static const char scanned[] =
     "SELECT emb_snapshot('words', 'now');"
     "SELECT count(*) FROM t, emb_lookahead(t.name, '[1]');";
 
-/* The first that fails of those at a distance of help_share(). */
+/* The first call to fail; the others follow at a distance of help_share(). */
 static int64_t first(void) {
   return 1 + (int64_t)(test_random() % help_share());
 }
 
-/* How often an allocation of the scan failed. */
+/* Returns how often an allocation of the scan failed. */
 static int fail_a_scan(struct fail_sql *w, const char *sql) {
   struct sql_text wanted, out;
   int came = 1, runs = 0;
@@ -197,8 +197,8 @@ TEST(no_memory_for_a_table_valued_function) {
   sql_end(w);
 }
 
-/* With commit='engine' the store commits when SQLite has: what fails then is
-** reported at the next use, even if there is no memory to say what it was. */
+/* With commit='engine' the store commits after SQLite: a failure then is
+** reported at the next use, even if there is no memory for its description. */
 static void fail_a_commit(struct fail_sql *w, int64_t n, int *fired,
                           int *told) {
   emb_config config = {.dim = 64};
@@ -256,10 +256,10 @@ TEST(failed_commit_is_told) {
   sql_end(w);
 }
 
-/* A statement of an open transaction fails, and the transaction goes on: what
-** came before stays, and COMMIT keeps both tables alike or fails.  With no
-** savepoint open so far and with one; p follows items by hand, for what fails
-** in between is not to be SQLite's own. */
+/* A statement of an open transaction fails, and the transaction continues:
+** earlier changes stay, and COMMIT keeps both tables equal or fails.  With
+** and without an open savepoint; the test itself changes p after items,
+** because a failure in between must not be SQLite's own. */
 static const struct {
   const char *before, *statement, *same;
 } lone_statements[] = {
@@ -278,7 +278,7 @@ static const struct {
      "RELEASE a", ""},
 };
 
-/* Whether an allocation failed. */
+/* Returns whether an allocation failed. */
 static int fail_a_statement(struct fail_sql *w, size_t i, int of_sqlite,
                             int64_t n) {
   struct sql_text out;
@@ -341,8 +341,8 @@ TEST(no_memory_for_one_statement_of_a_transaction) {
   sql_end(w);
 }
 
-/* Statements on a table with text keys.  Each leaves the row of 'dog' as it is,
-** and adds others or takes them away. */
+/* Statements on a table with text keys.  Each leaves the row of 'dog' as it
+** is, and adds or deletes others. */
 static const char *const text_statements[] = {
     "INSERT OR REPLACE INTO words VALUES(hex(randomblob(4)), '[1,2]'), "
     "('dog', '[3,4]')",
@@ -372,7 +372,7 @@ static const char *const text_statements[] = {
     "ALTER TABLE words RENAME TO terms; ALTER TABLE terms RENAME TO words",
 };
 
-/* The first calls one by one, and the later they are the fewer of them. */
+/* Fails the first calls one by one, and fewer of the later ones. */
 static int fail_texts(struct fail_sql *w, const char *sql, int forever) {
   struct sql_text out;
   int came = 1, runs = 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_nearest.c -- each call of the operating system fails, once or from then
-** on, while an index of neighbours is loaded, mended, made, searched and
-** saved: input and output, memory, descriptors, and space on the disk.
+** on, while an index of neighbours is loaded, repaired, built, searched and
+** saved: input and output, memory, descriptors, and disk space.
 **
-** What is answered is right, whatever failed; where the file of the index
-** cannot be written, that fails neither the checkpoint nor the store;
-** everything that was taken is given back; and afterwards the index comes to
-** be ready.  SHARE=n tries one call in n.
+** Answers are right, whatever failed; if the index's file cannot be written,
+** neither the checkpoint nor the store fails; all resources are given back;
+** and afterwards the index becomes ready.  SHARE=n tries one call in n.
 */
 #include "near_help.h"
 
@@ -82,7 +81,7 @@ static void work_on(emb_store *store, emb_session *s, uint64_t n) {
     (void)emb_step(store, &more);
     if (i % 20 == 0)
       ask(s, n);
-    f.skew_us += 6000000; /* what failed is tried again */
+    f.skew_us += 6000000; /* failed work is retried */
   }
 }
 
@@ -100,7 +99,7 @@ static int try(uint64_t n, const struct kind *kind, int forever) {
   int rc = emb_checkpoint(s);
   int fired = f.fired > 0;
   failing_disarm(&f);
-  /* The file of the index is nothing that the store needs. */
+  /* The store does not need the index's file. */
   int its_own = !forever && strstr(f.first_path, "nearest") != NULL;
   failed_own += its_own && fired;
   GOOD(!its_own || rc == EMB_OK, n, "the checkpoint", rc);

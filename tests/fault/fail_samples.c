@@ -3,8 +3,9 @@
 ** fail_samples.c -- each call of the operating system fails, once or from then
 ** on, while files of samples are listed, surveyed and read.
 **
-** Either all samples come, or an error with a text; nothing is left over, and
-** the same work then succeeds.  SHARE=n tries one call in n.
+** Either all samples are read, or an error with a text is given; no resources
+** are left over, and the same work then succeeds.  SHARE=n tries one call in
+** n.
 */
 #include "failing.h"
 #include "test.h"
@@ -58,7 +59,7 @@ static int take_block(void *arg, const emb_samples_block *block) {
   return 0;
 }
 
-/* All samples of a file; *sum of their times. */
+/* Reads all samples of a file; *sum: the sum of their times. */
 static int read_file(emb_samples_batch *batch, int i, int64_t *sum,
                      emb_err *err) {
   static struct places places;

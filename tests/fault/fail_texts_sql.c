@@ -5,9 +5,9 @@
 ** of a file and deletion in turn, once and from there on.  (For locks of a WAL
 ** SQLite would wait ten seconds.)
 **
-** AFTER     it the statement has failed with SQLite's error or has worked; the
-**           connection is in no transaction; every row has its text, and rows
-**           that were there before are as they were.
+** AFTER     a failure the statement has failed with SQLite's error or has
+**           worked; the connection is in no transaction; every row has its
+**           text, and rows that existed before are unchanged.
 */
 #include "sql_help.h"
 
@@ -22,7 +22,7 @@ struct shim {
 
 static struct {
   sqlite3_vfs vfs, *below;
-  int64_t countdown; /* the call at which it gets to 0 fails */
+  int64_t countdown; /* the call that brings it to 0 fails */
   int forever, code, fired;
 } disk;
 
@@ -171,8 +171,8 @@ static int is_disk_code(int code) {
          code == SQLITE_CANTOPEN;
 }
 
-/* What was left of rows of `other` is there again, for the last of the calls;
-** and one text too many does no harm. */
+/* Restores the rows of `other` for the last of the calls; one text too many
+** does no harm. */
 static int fail_a_call(sqlite3 *db, const char *sql, int64_t n, int forever,
                        int code) {
   disk_arm(n, forever, code);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** full.c -- a disk that is full: nothing is lost, everything can be read, what
-** is dead is given back, and rows can be deleted.
+** full.c -- a full disk: nothing is lost, everything can be read, dead space
+** is given back, and rows can be deleted.
 **
-** The disk is env_memory with a limit, so it is full to the block.  A kill is
-** every call of the operating system failing from some moment on, the close of
-** the store included.  MODEL: of each key the value that a read must give; it
-** was made durable by a checkpoint before each kill.
+** The disk is env_memory with a limit, so it is full to the block.  A kill
+** means that every call of the operating system fails from some moment on,
+** including those that close the store.  MODEL: the value that a read of each
+** key must give; a checkpoint before each kill makes it durable.
 */
 #include "store_help.h"
 
@@ -63,7 +63,7 @@ static void kill_it(void) {
   CHECK_EQ_INT(failing_out(&f), 0);
 }
 
-/* Everything is as the model says. */
+/* All rows agree with the model. */
 static int holds(const char *when) {
   static float rows[BATCH * DIM];
   int64_t keys[BATCH], n = 0;
@@ -86,7 +86,7 @@ static int holds(const char *when) {
   return CHECK_EQ_INT(emb_count(s), n);
 }
 
-/* EMB_OK, or EMB_FULL with a text that says where and what to do. */
+/* EMB_OK, or EMB_FULL with a text that says where, and what to do. */
 static int is_full_or_good(int rc) {
   const char *text = rc ? emb_errmsg(s) : "";
   return test_check(rc == EMB_OK || (rc == EMB_FULL && strstr(text, DIR_NAME) &&
@@ -100,7 +100,7 @@ static int put_now(emb_session *session, const int64_t *keys, size_t n,
   return emb_put(session, keys, n, rows, NULL);
 }
 
-/* Rows from `from` on, until there are n or no space; how many. */
+/* Puts rows from `from` on, until there are n or no space; returns how many. */
 static int64_t put(put_function *call, int64_t from, int64_t n) {
   float row[DIM];
   int64_t done = 0;
@@ -118,10 +118,10 @@ static int64_t put(put_function *call, int64_t from, int64_t n) {
 }
 
 static void fill(void) {
-  CHECK(put(put_now, 0, KEYS) < KEYS); /* the disk is full before */
+  CHECK(put(put_now, 0, KEYS) < KEYS); /* the disk fills up before */
 }
 
-/* Must always be possible, n at a time. */
+/* Deletes rows, n at a time; must always be possible. */
 static void drop(int64_t from, int64_t n, int in_txn) {
   uint64_t number;
   int64_t key;
@@ -162,7 +162,7 @@ TEST(deletions_empty_a_full_disk) {
   uint64_t before = env_memory_used();
   drop(100, 6000, 0);
   OK(s, emb_checkpoint(s));
-  for (int more = 1; more;) /* what is above moves down */
+  for (int more = 1; more;) /* the extents above move down */
     OK(s, emb_step(store, &more));
   CHECK(env_memory_used() + (1 << 20) < before);
   (void)holds("6000 rows fewer");
@@ -173,7 +173,8 @@ TEST(deletions_empty_a_full_disk) {
   end();
 }
 
-/* Of each extent a part: something must be moved before anything is free. */
+/* Deletes a part of each extent: rows must be moved before any extent is
+** free. */
 TEST(scattered_deletions_do_too) {
   if (!start(DISK))
     return;
@@ -185,7 +186,7 @@ TEST(scattered_deletions_do_too) {
       left--;
     }
   (void)holds("a quarter is left");
-  /* Half of what was deleted finds room again, whatever the order. */
+  /* Half of the deleted rows find room again, in any order. */
   CHECK_EQ_INT(put(put_now, live, (live - left) / 2), (live - left) / 2);
   (void)holds("and more");
   OK(s, emb_optimize(s));
@@ -193,8 +194,8 @@ TEST(scattered_deletions_do_too) {
   end();
 }
 
-/* What the file has free is in parts without blocks: they were given up for
-** what SQLite had to write.  The rest is as good as a disk with room. */
+/* The file's free space is in parts without blocks, given up so that SQLite
+** could write.  The rest is as good as on a disk with room. */
 TEST(free_slots_with_blocks_are_found) {
   if (!start(DISK))
     return;
@@ -223,7 +224,7 @@ TEST(a_load_that_failed_leaves_its_space) {
   uint64_t before = env_memory_used();
   for (int i = 0; i < 3; i++) {
     load_too_much();
-    CHECK_EQ_INT(put(put_now, 3000, 2000), 2000); /* without a reopening */
+    CHECK_EQ_INT(put(put_now, 3000, 2000), 2000); /* without reopening */
     drop(3000, 2000, 1);
   }
   OK(s, emb_checkpoint(s));
@@ -232,7 +233,8 @@ TEST(a_load_that_failed_leaves_its_space) {
   end();
 }
 
-/* Its owner died within a load: what that took is given back by the next. */
+/* The owner died within a load: the next owner gives back the space that the
+** load took. */
 TEST(a_load_that_was_killed_leaves_its_space) {
   if (!start(32 << 20))
     return;
@@ -258,7 +260,7 @@ TEST(a_load_that_was_killed_leaves_its_space) {
 
 static int asked, drop_when;
 
-/* All rows go while the index that names them is being written. */
+/* All rows are deleted while the index that names them is being written. */
 static int drops(void *arg) {
   emb_session *other = arg;
   if (++asked == drop_when)
@@ -294,7 +296,7 @@ TEST(rows_that_go_within_a_checkpoint_leave_its_index_whole) {
   end();
 }
 
-/* The space of which another program has taken all. */
+/* Another program has taken all space. */
 TEST(nothing_at_all_is_left) {
   if (!start(DISK))
     return;
@@ -304,7 +306,7 @@ TEST(nothing_at_all_is_left) {
     env_memory_space(env_memory_used());
     (void)holds("no block is left");
     OK(s, emb_checkpoint(s));
-    (void)put(put_now, 20000, 5000); /* what has space already */
+    (void)put(put_now, 20000, 5000); /* fills the space already taken */
     OK(s, emb_checkpoint(s));
     drop(round * 1000, 1000, round % 2);
     OK(s, emb_checkpoint(s));
@@ -357,7 +359,7 @@ TEST(without_the_spare_it_is_read) {
   end();
 }
 
-/* Prepared, and killed: the one that decides has to be asked on a full disk. */
+/* Prepared, and killed: the coordinator must be asked on a full disk. */
 TEST(in_doubt_on_a_full_disk) {
   for (int commit = 0; commit < 2; commit++) {
     uint64_t number;
@@ -405,8 +407,8 @@ static void nothing_half(void *arg, const char *name) {
              __FILE__, __LINE__, "%s is left", name);
 }
 
-/* Snapshots, exports and deltas take space as they need it, and what is left of
-** them is nothing. */
+/* Snapshots, exports and deltas take space as they need it, and leave nothing
+** behind when they fail. */
 TEST(files_that_find_no_space_leave_nothing) {
   emb_delta_file about;
   if (!start(DISK))
@@ -433,7 +435,7 @@ TEST(files_that_find_no_space_leave_nothing) {
   end();
 }
 
-/* Twenty times full, and each time a kill or a close. */
+/* The disk is full twenty times, each time followed by a kill or a close. */
 TEST(full_again_and_again) {
   uint64_t rounds = 20 * help_long() / help_share();
   if (!start(DISK))
@@ -452,7 +454,7 @@ TEST(full_again_and_again) {
       (void)put(put_now, from, KEYS - from);
       fill();
       break;
-    case 3: /* the same rows, again and again */
+    case 3: /* the same rows repeatedly */
       for (int i = 0; i < 5; i++)
         (void)put(put_now, from, KEYS - from < 4000 ? KEYS - from : 4000);
       break;

@@ -3,10 +3,10 @@
 ** kill_sql.c -- SQL rows and vectors of one transaction, when the process is
 ** killed: a child does the work of sql_work.h with real files, and kills
 ** itself before one of the calls of the engine or SQLite that change a file.
-** Within a COMMIT, which includes all between the prepared record in the store
-** and the end of SQLite's commit, each call has its turn.
+** Within a COMMIT, which includes everything between the prepared record in
+** the store and the end of SQLite's commit, each call has its turn.
 **
-** SEED repeats a run.  LONG=5 kills at all other calls, too.
+** SEED repeats a run.  LONG=5 also kills at all other calls.
 */
 #include "sql_work.h"
 
@@ -94,7 +94,7 @@ static int kill_unlink_path(const char *path) {
   return unlink(path);
 }
 
-/* What SQLite's VFS calls, by the name it has there. */
+/* Replaces a system call of SQLite's VFS, by its name there. */
 static void take_call(const char *name, sqlite3_syscall_ptr call) {
   sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
   if (vfs->xGetSystemCall(vfs, name))
@@ -143,7 +143,7 @@ static int run_child(const char *path, uint64_t random, int txns) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* The database of a run, in a directory of its own. */
+/* The database of a run, in its own directory. */
 static const char *path_of(int call) {
   static char path[400];
   (void)snprintf(path, sizeof path, "%s/%s-%d", test_dir(), work_mode->journal,
@@ -159,9 +159,9 @@ static int kill_everywhere(const struct mode *mode, int txns) {
   work_mode = mode;
   kill_at = 0;
   memset(shared, 0, sizeof *shared);
-  work_and_die(path_of(0), random, txns); /* which it does not yet */
+  work_and_die(path_of(0), random, txns); /* it does not die yet */
   all = *shared;
-  /* The examiner of the others has threads, and all calls as they are. */
+  /* Databases of later runs are examined with threads and the real calls. */
   env_set_default(&env_posix);
   (void)sqlite3_vfs_find(NULL)->xSetSystemCall(sqlite3_vfs_find(NULL), NULL,
                                                NULL);
@@ -180,7 +180,7 @@ static int kill_everywhere(const struct mode *mode, int txns) {
     kills += end < 0;
     tried++;
   }
-  /* How many requests are submitted at once is a matter of time, so the last
+  /* The number of requests submitted together depends on timing, so the last
   ** calls may never come. */
   test_check(kills > tried * 9 / 10, __FILE__, __LINE__,
              "only %d of %d were killed", kills, tried);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** limits.c -- sizes that a long life could reach, and what is said there: that
-** the text names the limit, that nothing is changed by a call that is refused,
-** and that reading goes on.
+** limits.c -- sizes that a long life could reach: the error text names the
+** limit, a refused call changes nothing, and reads continue.
 **
-** Counters are moved to where only years of work would bring them.
+** Counters are set to values that only years of work would reach.
 */
 #include "store_help.h"
 
@@ -59,8 +58,8 @@ static void says(struct table *t, const char *text) {
                    "it says: %s", emb_errmsg(t->s));
 }
 
-/* A row's version has 48 bits: one that was cut off would be below the marks of
-** consumers and snapshots, and never be delivered. */
+/* A row's version has 48 bits: a truncated version would be below the marks
+** of consumers and snapshots, and never be delivered. */
 TEST(versions) {
   struct table t = {0};
   const uint64_t end = REC_VERSIONS_END;
@@ -105,7 +104,7 @@ TEST(versions) {
   help_close(t.store, t.s);
 }
 
-/* A page says in 40 bits of which transaction it is. */
+/* A page names its transaction in 40 bits. */
 TEST(transactions) {
   struct table t = {0};
   if (!open_table(&t))
@@ -126,7 +125,7 @@ TEST(transactions) {
   help_close(t.store, t.s);
 }
 
-/* The last address is one that a key's word holds. */
+/* The last address given out still fits a key's word. */
 TEST(addresses) {
   struct table t = {0};
   int rc = EMB_OK;
@@ -151,12 +150,12 @@ TEST(addresses) {
   CHECK_EQ_INT(rc, EMB_FULL);
   says(&t, "has used up the 2^47 addresses of its log: export a snapshot");
   emb_session_close(t.s);
-  /* What is below is lost to this store, so it is not closed in order. */
+  /* Rows below are lost to this store, so it is not closed cleanly. */
   (void)emb_close(t.store, NULL);
 }
 
-/* A snapshot that is kept while the log goes on and on: the log spans as many
-** extents as it may, and goes on when the snapshot was dropped. */
+/* A snapshot is kept while the log keeps growing: the log spans as many
+** extents as allowed, and grows again once the snapshot is dropped. */
 TEST(span_of_the_log) {
   struct table t = {0};
   int rc = EMB_OK;
@@ -256,8 +255,8 @@ TEST(consumers) {
   help_close(t.store, t.s);
 }
 
-/* A directory whose own path fits, and those of its files do not, would get
-** files of other names. */
+/* A directory whose own path fits, but not those of its files, would get
+** files with wrong names. */
 TEST(paths) {
   emb_config config = {.dim = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
   static char deep[EMB_PATH_MAX + 100], one[EMB_PATH_MAX + 300];
@@ -284,7 +283,7 @@ TEST(paths) {
   }
   CHECK_EQ_INT(emb_destroy(deep, &err), EMB_CANTOPEN);
   config.flags ^= EMB_OPEN_TEMPORARY;
-  /* The longest that may be: all its files have their names. */
+  /* The longest path allowed: all its files have their names. */
   deep[EMB_PATH_MAX] = 0;
   if (!help_open(deep, &config, &store, &s))
     return;
@@ -306,7 +305,7 @@ TEST(paths) {
   CHECK_EQ_INT(emb_destroy(deep, &err), EMB_OK);
 }
 
-/* However many metrics there are, none is left out. */
+/* No metric is left out, however many there are. */
 TEST(metrics) {
   struct table t = {0};
   emb_stat few[3], all[200];

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
 **
-** power.c -- the power goes at every event of a recorded piece of work.
+** power.c -- the power fails at every event of a recorded piece of work.
 **
 ** The work runs once, on a disk that records (tests/lib/disk.h).  Then, for
-** the moment after each event, disks as they may be found afterwards are made
-** and opened.  What is written and what is promised is noted with the number
-** of events that there were, so the notes up to a moment say what must be
-** found then:
+** the moment after each event, the disks that a power loss may leave are made
+** and opened.  Writes and promises are noted with the number of events so
+** far, so the notes up to a moment say what must be found then:
 **
-**   durable              checkpoint, prepare or close returned after it: it is
-**                        there, or something later
+**   durable              checkpoint, prepare or close returned after it: this
+**                        write, or a later one, is there
 **   may be seen          immediate writes, and transactions that the engine
-**                        commits alone, from the call on; of the latter all or
-**                        nothing, and none without those before it
+**                        commits alone, from the call on; of a transaction
+**                        all or nothing, and none without those before it
 **   decided              the coordinator has recorded the number of a prepared
 **                        transaction: it is there after emb_resolve
 **   rolled back, undone  never there
 **
-** Each write has a number of its own, which is in the vector.  Of some disks
-** the recovery is recorded, too, and loses power at one of its events: what it
-** had found must be found again.  In some the slot of the manifest that is in
-** use rots, too: as long as the other one is whole, all of this must hold.
+** Each write has its own number, which is in the vector.  The recovery of
+** some disks is recorded, too, and loses power at one of its events: the rows
+** that it had found must be found again.  On some disks the slot of the
+** manifest that is in use rots, too: as long as the other slot is whole, all
+** of this must hold.
 **
-** Of a table whose rows expire and are evicted any row may be gone at any time.
-** After each action it is noted which are: that counts as a write that deletes
-** them, and what was durable when it was gone does not come back.  After each
-** action a key that is no row comes once more, too, and is counted: what is
-** counted afterwards is what was counted at some moment, and not before the
+** In a table whose rows expire and are evicted any row may be gone at any
+** time.  The missing rows are noted after each action: that counts as a write
+** that deletes them, and a row whose absence was durable does not come back.
+** After each action a key without a row comes once more, too, and is counted:
+** the counts found afterwards are those of some moment no earlier than the
 ** last checkpoint that returned.
 **
 ** SEED repeats a run exactly.  LONG=n records n times as many pieces of work.
@@ -59,20 +59,20 @@ static const char dir[] = "/data/store";
 enum note_kind {
   NOTE_PUT,     /* write `write` of key begins; it may be seen */
   NOTE_PENDING, /* the open transaction has `write` for key; 0: nothing */
-  NOTE_DONE,    /* everything that began is there while the program runs */
+  NOTE_DONE,    /* all writes begun are there while the program runs */
   NOTE_DURABLE, /* everything done is durable */
-  NOTE_ALONE,   /* the engine is to commit what is pending */
+  NOTE_ALONE,   /* the engine commits the pending writes */
   NOTE_DECIDED, /* the coordinator recorded `number` */
-  NOTE_END,     /* what is pending was committed and is there */
+  NOTE_END,     /* the pending writes were committed and are there */
   NOTE_FORGET,  /* or rolled back */
-  NOTE_TAKEN,   /* snapshot number `key` is there, and holds what is done */
+  NOTE_TAKEN,   /* snapshot number `key` is there, and holds the done writes */
   NOTE_DROPPED, /* it may be gone */
   NOTE_COUNT,   /* a key may be counted once more */
-  NOTE_KEPT,    /* what was counted is durable */
+  NOTE_KEPT,    /* the counts are durable */
 };
 
 struct note {
-  size_t events; /* so many had happened */
+  size_t events; /* this many had happened */
   enum note_kind kind;
   uint32_t key, write;
   uint64_t number;
@@ -87,7 +87,7 @@ struct state {
   uint32_t group;       /* of the last transaction that the engine committed */
   uint64_t decided;     /* the coordinator's record */
   uint32_t counts;      /* occurrences that were counted, */
-  uint32_t kept;        /* and so many of them must be known */
+  uint32_t kept;        /* and how many of them must be known */
   uint8_t snaps[SNAPS]; /* they must be there */
   uint8_t seen[WRITES]; /* by write: it may be found */
   uint32_t groups[WRITES]; /* by write: its transaction, 0 if none */
@@ -98,7 +98,7 @@ static struct work {
   int forgets; /* rows expire, and are evicted */
   size_t forgotten, counted;
   struct disk *disk;
-  struct state state; /* at the end of what was noted */
+  struct state state; /* at the end of the notes */
   struct write {
     uint32_t key, kind;
   } writes[WRITES];
@@ -108,7 +108,7 @@ static struct work {
   uint32_t snapped[SNAPS][KEYS]; /* what they hold: `now` */
   uint32_t snap_count, snap_oldest;
   uint32_t counts[COUNTS]; /* keys, in the order of their occurrences */
-  int64_t moved, compacted, shortened; /* what live_and_shrink came to */
+  int64_t moved, compacted, shortened; /* results of live_and_shrink */
 } work;
 
 static void show(struct state *x, uint32_t group) {
@@ -189,7 +189,7 @@ struct writer {
   int open, level;    /* savepoints */
   uint8_t held[KEYS]; /* by the transaction, also after ROLLBACK TO */
   uint32_t marks[LEVELS][KEYS];
-  uint32_t batch[BATCH]; /* the keys that are written next */
+  uint32_t batch[BATCH]; /* the keys to write next */
 };
 
 static int64_t key_of(uint32_t i) {
@@ -286,7 +286,7 @@ static void prepare(struct writer *w) {
   OK(w->txn, emb_prepare(w->txn, &number));
   if (number)
     note(NOTE_DURABLE, 0, 0, 0);
-  if (roll(4) == 0) { /* the coordinator cannot; it may go on */
+  if (roll(4) == 0) { /* the coordinator cannot; it may continue */
     if (roll(2))
       write_some(w, 1);
     else
@@ -316,7 +316,7 @@ static void take_or_drop(struct writer *w) {
   }
 }
 
-/* What is gone though it was not deleted. */
+/* Notes rows that are gone though they were not deleted. */
 static void note_gone(struct writer *w) {
   uint8_t there[KEYS];
   int64_t keys[KEYS];
@@ -332,7 +332,7 @@ static void note_gone(struct writer *w) {
   note(NOTE_DONE, 0, 0, 0);
 }
 
-/* An occurrence of a key that stays out. */
+/* An occurrence of a key that is not admitted. */
 static void count_one(struct writer *w) {
   static float zeros[8192];
   uint32_t at = KEYS + (uint32_t)roll(SEEN);
@@ -360,7 +360,7 @@ static void act(struct writer *w) {
       forget_some(w);
     take_or_drop(w);
   } else if (what < 40) {
-    if (roll(4) == 0) /* a checkpoint by time */
+    if (roll(4) == 0) /* a checkpoint because of the time */
       disk_env(work.disk)->sleep_us(disk_env(work.disk), 61000000);
     CHECK_EQ_INT(emb_step(w->store, &more), EMB_OK);
   } else if (what < 43) {
@@ -385,7 +385,7 @@ static void act(struct writer *w) {
   }
 }
 
-/* Anything, in any order. */
+/* Any actions, in any order. */
 static void live_at_random(struct writer *w) {
   for (int i = 0; i < ACTIONS; i++) {
     act(w);
@@ -420,9 +420,9 @@ static uint64_t log_size(void) {
   return disk_size(work.disk, file);
 }
 
-/* A transaction that writes everything anew leaves it at the end of the file:
-** it is moved to the front and the file cut.  Of what is left after most is
-** deleted, extents are compacted. */
+/* A transaction that rewrites all rows leaves them at the end of the file:
+** they are moved to the front and the file is truncated.  After most rows are
+** deleted, extents of the remaining ones are compacted. */
 static void live_and_shrink(struct writer *w) {
   write_keys(w, 0, PUT, 0, 1);
   OK(w->direct, emb_checkpoint(w->direct));
@@ -471,7 +471,7 @@ static void forget_work(void) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* What the output says when a check fails. */
+/* The moment, as printed when a check fails. */
 static struct {
   size_t events;
   enum disk_loss loss;
@@ -518,8 +518,8 @@ static void check_key(const struct state *x, uint32_t key, uint32_t found) {
                 "key %u has %u, %u was durable", key, found, durable);
 }
 
-/* Of transactions that the engine committed: all of the newest one that is
-** there, and of those before it. */
+/* Of transactions that the engine committed: all of the newest one found, and
+** all of those before it. */
 static void check_groups(const struct state *x, const uint32_t *found) {
   uint32_t newest = 0;
   for (uint32_t k = 0; k < KEYS; k++)
@@ -557,7 +557,7 @@ static void read_all(emb_session *s, uint32_t found[KEYS]) {
               (int)count, (int)emb_count(s));
 }
 
-/* Those that must be there, and those that happen to be. */
+/* Checks the snapshots that must be there, and those that happen to be. */
 static void check_snapshots(emb_session *s, const struct state *x) {
   static float vectors[KEYS * 8192];
   uint8_t there[KEYS];
@@ -590,7 +590,7 @@ static void check_snapshots(emb_session *s, const struct state *x) {
   (void)HOLDS(listed == n, "%zu snapshots, but %zu in the list", n, listed);
 }
 
-/* Occurrences were counted one by one, so their sum says at which moment. */
+/* Occurrences were counted one by one, so their sum tells the moment. */
 static void check_counts(emb_store *store, const struct state *x) {
   uint32_t found[KEYS + SEEN] = {0}, sum = 0;
   if (!work.forgets || !emb_is_owner(store))
@@ -608,15 +608,15 @@ static void check_counts(emb_store *store, const struct state *x) {
     (void)HOLDS(found[k] == 0, "counts are of different moments");
 }
 
-/* A slot that was torn when a process became owner of a store that was closed
-** stays so until one becomes owner again: there was nothing to recover. */
+/* A slot that was torn when a process became owner of a closed store stays
+** torn until a process becomes owner again: there was nothing to recover. */
 static void complain(void *arg, const char *text) {
   (void)HOLDS((moment.rotten || !emb_is_owner(arg)) &&
                   strstr(text, "/manifest: slot "),
               "emb_verify: %s", text);
 }
 
-/* The coordinator answers by its record, as the SQLite extension does. */
+/* The coordinator answers from its record, as the SQLite extension does. */
 static void resolve(emb_store *store, emb_session *s, const struct state *x) {
   uint64_t doubt = emb_in_doubt(store);
   emb_err err = {0, ""};
@@ -634,7 +634,7 @@ static void resolve(emb_store *store, emb_session *s, const struct state *x) {
               (unsigned long long)doubt);
 }
 
-/* Opens what a crash left and says what is found; closes it again. */
+/* Opens the disk that a crash left, records the rows found, and closes it. */
 static int examine(struct disk *disk, const struct state *x,
                    uint32_t found[KEYS]) {
   emb_store *store;
@@ -652,7 +652,7 @@ static int examine(struct disk *disk, const struct state *x,
   return help_close(store, s);
 }
 
-/* It takes writes again and keeps them. */
+/* Checks that the store takes writes again and keeps them. */
 static void go_on(struct disk *disk, const struct state *x,
                   const uint32_t found[KEYS]) {
   static float vector[8192];
@@ -769,7 +769,7 @@ static void crash_everywhere(struct count *count) {
   disk_free(player);
 }
 
-/* 1: go on with the next. */
+/* 1: continue with the next. */
 static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
                             struct count *count) {
   work.dim = dim;
@@ -835,8 +835,8 @@ TEST(crash_while_the_file_is_shortened) {
 
 /* ---- creation and deletion ----------------------------------------------- */
 
-/* Wherever it stops, the directory can be opened, and holds nothing or what was
-** closed in it. */
+/* Wherever it stops, the directory can be opened, and holds nothing or the
+** rows that were there at the close. */
 TEST(crash_in_creation_and_deletion) {
   static float vector[100];
   const int64_t key = 7;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_bank.c -- the power goes at every event of a life in which gradients
+** power_bank.c -- the power fails at every event of a life in which gradients
 ** are pending: before a checkpoint, a commit and a close, which apply them
 ** first.
 **
-** All gradients are 1, and a row counts them (track): what is found afterwards
-** has at least those that were sent before the last of the three, and no more
-** than were sent.  A process that is killed loses no more.
+** All gradients are 1, and a row counts them (track): a row found afterwards
+** has at least those sent before the last of the three, and no more than were
+** sent.  A killed process loses no more.
 */
 #include "engine/table/owner/registry.h"
 #include "disk.h"
@@ -16,8 +16,8 @@ enum { DIM = 100, KEYS = 30, ROUNDS = 5, MOMENTS = 32 };
 
 static const char dir[] = "/store";
 
-/* From these events on so many gradients of each key are durable; so many had
-** been sent when it was asked for. */
+/* From these events on this many gradients of each key are durable; this many
+** had been sent when durability was requested. */
 static struct {
   size_t events;
   uint32_t durable;

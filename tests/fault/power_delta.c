@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_delta.c -- the power goes at every event while deltas travel from one
-** store to another.
+** power_delta.c -- the power fails at every event while deltas travel from
+** one store to another.
 **
 ** Source, copy and file are on one disk that records (tests/lib/disk.h).  The
-** work writes to the source, exports, applies and acknowledges.  Then, for the
-** moment after each event, disks as they may be found afterwards are made; on
-** each
+** work writes to the source, exports, applies and acknowledges.  Then, for
+** the moment after each event, the disks that a power loss may leave are
+** made; on each
 **
-**   the copy            holds what it held after some delta, as a whole: one
-**                       that had been applied when the power went, or the one
-**                       that was being
-**   one delta more      is exported, taken and acknowledged without complaint,
-**                       and then the copy is what the source is.  So nothing
-**                       that the copy had seen is undone in the source, and
-**                       nothing is missing that was acknowledged
+**   the copy            holds exactly the rows after some delta: one that had
+**                       been applied when the power failed, or the one being
+**                       applied
+**   one delta more      is exported, taken and acknowledged without errors,
+**                       and then the copy equals the source.  So nothing that
+**                       the copy had seen is undone in the source, and
+**                       nothing acknowledged is missing
 **
 ** SEED repeats a run exactly.  LONG=n records n times as many pieces of work.
 */
@@ -89,7 +89,7 @@ static void upkeep(struct side *side) {
     CHECK_EQ_INT(emb_step(side->store, &more), EMB_OK);
 }
 
-/* Some are not acknowledged, and exported again. */
+/* Some deltas are not acknowledged, and exported again. */
 static void travel(struct side *a, struct side *b) {
   emb_delta_file about;
   uint32_t n = work.count;

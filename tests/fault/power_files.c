@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_files.c -- the power goes at every event of an export and of a restore.
+** power_files.c -- the power fails at every event of an export and of a
+** restore.
 **
-** What is found afterwards (tests/lib/disk.h says which disks that may be):
+** The following must be found afterwards (tests/lib/disk.h says which disks
+** are possible):
 **
-**   export    the file that was there, whole, or the new one, whole; the
-**             latter once the call has returned
-**   restore   the table as it was, or what the file says, and nothing between;
-**             the latter once the call has returned.  An increment is taken by
-**             a table at the moment where it begins, never by another one; and
-**             whatever was found, the snapshot and its increments bring the
-**             table to the last moment.
+**   export    the complete old file or the complete new one; the new one once
+**             the call has returned
+**   restore   the old table, or that of the file, and nothing between; the
+**             latter once the call has returned.  A table takes an increment
+**             only at the moment where it begins; and whatever was found, the
+**             snapshot and its increments bring the table to the last moment.
 **
 ** SEED repeats a run exactly.  LONG=n tries n times as many disks.
 */
@@ -32,7 +33,7 @@ static int holds(int good, int line, const char *what, int is) {
 }
 #define HOLDS(good_, what_, is_) holds((good_), __LINE__, (what_), (is_))
 
-/* Stores and files of a moment each, durable. */
+/* Stores and files of one moment each, durable. */
 static struct disk *make_disk(void) {
   struct disk *disk = disk_new(test_random());
   emb_store *store;
@@ -48,7 +49,7 @@ static struct disk *make_disk(void) {
   return disk;
 }
 
-/* Calls look for so many disks as they may be at each event of a recording. */
+/* Calls `look` for `tries` possible disks at each event of a recording. */
 static void crash_everywhere(const struct disk *recording, unsigned tries,
                              void (*look)(struct disk *)) {
   struct disk *player = disk_player(recording);
@@ -79,7 +80,7 @@ static void look_at_file(struct disk *disk) {
   (void)disk;
   if (!HOLDS(m == 2 || (m == 0 && moment.events < returned), "the file is", m))
     printf("%s\n", err.text);
-  emb_store *store; /* what was left over is not in the way */
+  emb_store *store; /* leftovers are not in the way */
   emb_session *s;
   if (!moment_open("/data/source", &store, &s))
     return;
@@ -110,7 +111,8 @@ TEST(crash_in_an_export) {
 
 /* ---- restore ------------------------------------------------------------- */
 
-/* Restores one after the other: what they lead to, and when, in events. */
+/* Restores, one after another: the resulting moments, and the number of
+** events then. */
 enum { RESTORES = 4 };
 static const int goals[RESTORES] = {0, 1, 2, 0};
 static size_t began[RESTORES], ended[RESTORES];
@@ -131,7 +133,7 @@ static void look_at_table(struct disk *disk) {
   int m = moment_of(s);
   HOLDS(m == least || m == most, "the table shows moment", m);
   OK(s, emb_verify(s, NULL, NULL));
-  /* An increment to a table where it does not begin. */
+  /* Restores an increment to a table at another moment. */
   int rc = emb_snapshot_restore(s, third, NULL);
   int now = moment_of(s);
   HOLDS(rc == EMB_OK ? (m == 1 || m == 2) && now == 2

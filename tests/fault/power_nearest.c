@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_nearest.c -- the power goes at every event of a life in which an index
-** of neighbours is made, saved, and saved again beside changes.
+** power_nearest.c -- the power fails at every event of a life in which an
+** index of neighbours is built, saved, and saved again during changes.
 **
-** What is found afterwards (tests/lib/disk.h says which disks that may be):
-** the rows that were durable; and an index that is loaded from a whole file,
-** or made again, never a damaged one, which finds every row.
+** The following must be found afterwards (tests/lib/disk.h says which disks
+** are possible): the rows that were durable; and an index, loaded from an
+** intact file or built again, never a damaged one, which finds every row.
 */
 #include "engine/table/owner/registry.h"
 #include "disk.h"
@@ -18,7 +18,7 @@ static struct near model;
 static size_t durable[CHANGES + 1]; /* events when this change was */
 static int loaded, made;
 
-/* Rows of the table as it was found: each of a version that it had. */
+/* Reads the rows found: each has a version that it once had. */
 static int read_model(emb_session *s, size_t events) {
   int at_least = 0;
   for (int i = 1; i <= CHANGES; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_sql.c -- SQL rows and vectors of one transaction, when the power goes.
+** power_sql.c -- SQL rows and vectors of one transaction, when the power
+** fails.
 **
 ** SQLite and the engine write to the same disk (tests/lib/disk.h), whose events
 ** are in one order.  The work of sql_work.h is recorded there, and the power
-** goes after each event, as in tests/fault/power.c.
+** fails after each event, as in tests/fault/power.c.
 **
 ** A second piece of work changes two database files in each transaction.
 **
@@ -23,7 +24,7 @@ enum { NOTES = 400 };
 
 /* ---- what ext/ asks of the file system itself ------------------------------
 **
-** These take the place of the C library's in this program: paths below /disk
+** These functions replace the C library's in this program: paths below /disk
 ** are on the simulated disk. */
 
 static struct disk *mounted;
@@ -143,12 +144,12 @@ static void mount(struct disk *disk) {
   env_set_default(disk ? disk_env(disk) : &env_posix);
 }
 
-static size_t events_read; /* of the disk that is examined, until it was read */
+static size_t events_read; /* of the examined disk, until it was read */
 
 static void was_read(void) { events_read = disk_events(mounted); }
 
-/* What is recorded, and how a disk is examined that a crash left of it: returns
-** the transaction that it came to; -1 if that is not one for all files. */
+/* The work to record, and the examination of a disk that a crash left: it
+** returns the last transaction found; -1 if the files differ in it. */
 struct play {
   void (*work)(void);
   int (*examine)(int acked, int begun);
@@ -209,7 +210,7 @@ static void try_loss(const struct play *play, const struct disk *player,
   disk_free(after);
 }
 
-/* After so many events of the recording. */
+/* The crash after this many events of the recording. */
 static void crash(const struct play *play, const struct disk *player,
                   const struct disk *recording, size_t events, int acked,
                   int begun, struct count *count) {
@@ -271,10 +272,10 @@ TEST(power_loss) { crash_in_all_modes(&play_one); }
 
 /* ---- two database files ---------------------------------------------------
 **
-** One transaction changes both, each with an emb table and rows that say what
-** is in it.  In a rollback mode SQLite commits both or neither (by a
-** super-journal); in mode WAL each for itself.  The files are examined one
-** after the other, by connections that do not attach the other one. */
+** One transaction changes both, each with an emb table and rows that describe
+** its content.  In a rollback mode SQLite commits both or neither (by a
+** super-journal); in mode WAL each separately.  The files are examined one
+** after the other, by connections that do not attach the other file. */
 
 enum { PAIR_TXNS = 2 };
 
@@ -326,7 +327,7 @@ static void work_in_two(void) {
                  halves[1].path, work_mode->synchronous, work_mode->journal);
   for (int i = 0; i < 2; i++)
     make_half(db, &halves[i]);
-  disk_record(mounted); /* what is tested begins here */
+  disk_record(mounted); /* the tested work begins here */
   note_count = 0;
   add_note(0, 0);
   for (int n = 1; n <= PAIR_TXNS; n++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** power_warm.c -- the power goes at every event of a life in which the hot set
-** is written and read: by checkpoints, by the close of an owner, and by that of
-** a process that only read.
+** power_warm.c -- the power fails at every event of a life in which the hot
+** set is written and read: by checkpoints, by the close of an owner, and by
+** the close of a process that only read.
 **
-** What is found afterwards (tests/lib/disk.h says which disks that may be): the
-** rows that were durable, and a file of the hot set that is whole, or none.
+** The following must be found afterwards (tests/lib/disk.h says which disks
+** are possible): the rows that were durable, and an intact file of the hot
+** set, or none.
 */
 #include "engine/features/warmup/hot.h"
 #include "engine/table/owner/registry.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** recover.c -- a process that writes is killed at a random moment; what the
-** store says afterwards is compared with what was acknowledged before.
+** recover.c -- a writing process is killed at a random moment; the store's
+** rows are then compared with the writes acknowledged before.
 **
-** The writer notes in shared memory what it is about to do and what was
-** acknowledged.  Each row it writes has a number of its own (seq), which is in
-** the vector, so a row that is found names the very write it comes from:
+** The writer notes its next actions and the acknowledgements in shared
+** memory.  Each row that it writes has its own number (seq), which is in the
+** vector, so a row that is found identifies its write:
 **
-**   seen before a durable point   must be there, or something later
+**   seen before a durable point   must be there, or a later write
 **   committed                     may be there; all of its transaction, or none
 **   prepared and decided          must be there after emb_resolve
 **   rolled back, voided, open     must never be there
 **
-** The store is opened in forked processes only, so that a fork never copies
-** one.  A process that checks sometimes dies too, before or after resolving.
+** Only forked processes open the store, so that a fork never copies an open
+** one.  A checking process sometimes dies too, before or after resolving.
 */
 #include "store_help.h"
 
@@ -26,7 +26,7 @@ enum { PUT = 1, DEL = 2 };
 
 enum phase {
   IDLE,       /* no transaction */
-  OPEN,       /* begun; nothing may be seen of it */
+  OPEN,       /* begun; none of it may be seen */
   PREPARING,  /* emb_prepare has been called */
   PREPARED,   /* it returned number */
   DECIDED,    /* the coordinator has recorded the number */
@@ -40,20 +40,20 @@ struct event {
   uint32_t group;   /* transaction that the engine committed, or 0 */
 };
 
-/* Numbers of events by key: the last of each kind of state. */
+/* Numbers of events by key: the last one of each state. */
 static struct shared {
   struct event events[EVENTS];
   uint32_t seq;           /* the newest event */
   uint32_t now[KEYS];     /* as the writer sees it, without its transaction */
-  uint32_t durable[KEYS]; /* that, or a later one, must be found */
+  uint32_t durable[KEYS]; /* this event, or a later one, must be found */
   uint32_t pending[KEYS]; /* of the open transaction; 0: not touched */
   uint32_t marks[LEVELS][KEYS];
   uint32_t group;
   volatile enum phase phase;
   uint64_t number;      /* of the prepared transaction */
   uint64_t committed;   /* the last one that was committed */
-  uint64_t rolled_back; /* the last one that was undone after its prepare */
-  uint64_t actions[8];  /* how often, for the test's own sake */
+  uint64_t rolled_back; /* the last one rolled back after its prepare */
+  uint64_t actions[8];  /* how often, to check the test itself */
 } * shared;
 
 static const char *dir;
@@ -85,7 +85,7 @@ struct writer {
   emb_session *txn, *direct;
   uint64_t random;
   int level;          /* open savepoints */
-  uint8_t held[KEYS]; /* by the transaction: also what a savepoint has undone */
+  uint8_t held[KEYS]; /* by the transaction, also after emb_rollback_to */
 };
 
 static uint64_t roll(struct writer *w, uint64_t n) {
@@ -95,7 +95,7 @@ static uint64_t roll(struct writer *w, uint64_t n) {
 static uint32_t new_event(uint32_t key, uint16_t kind, uint16_t visible) {
   uint32_t seq = shared->seq + 1;
   if (seq >= EVENTS)
-    pause(); /* enough for this round: wait for the end */
+    pause(); /* enough for this round: wait for the kill */
   shared->events[seq] = (struct event){key, kind, visible, 0};
   shared->seq = seq;
   return seq;
@@ -106,7 +106,7 @@ static void durable_point(void) {
     shared->durable[k] = shared->now[k];
 }
 
-/* Up to BATCH keys, each once, that fit: the open transaction's or not. */
+/* Up to BATCH distinct keys; free_only: none held by the open transaction. */
 static uint32_t choose(struct writer *w, uint32_t *keys, int free_only) {
   uint32_t n = 0, most = 1 + (uint32_t)roll(w, BATCH);
   uint32_t at = (uint32_t)roll(w, KEYS), step = 1 + 2 * (uint32_t)roll(w, 400);
@@ -167,7 +167,7 @@ static void forget_txn(struct writer *w) {
   w->level = 0;
 }
 
-/* What the transaction wrote is the state now. */
+/* The transaction's writes become the state. */
 static void apply_pending(uint32_t group) {
   for (uint32_t k = 0; k < KEYS; k++) {
     uint32_t seq = shared->pending[k];
@@ -201,12 +201,12 @@ static void prepare_and_end(struct writer *w) {
     durable_point();
   shared->number = number;
   shared->phase = number ? PREPARED : OPEN;
-  if (roll(w, 4) == 0) { /* the coordinator failed; it may go on */
+  if (roll(w, 4) == 0) { /* the coordinator failed; it may continue */
     shared->phase = OPEN;
     shared->rolled_back = number ? number : shared->rolled_back;
     shared->actions[1]++;
     if (roll(w, 2)) {
-      write_batch(w, 1); /* which makes the number void */
+      write_batch(w, 1); /* this voids the number */
       return;
     }
     emb_rollback(w->txn);
@@ -281,7 +281,7 @@ static void write_until_killed(uint64_t random) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* Was it this event, or a later one that may be seen? */
+/* Was the key deleted by this event or a later visible one? */
 static int may_be_absent(uint32_t key) {
   uint32_t from = shared->durable[key];
   if (from == 0 || shared->events[from].kind == DEL)
@@ -300,7 +300,7 @@ static int may_be_found(uint32_t key, uint32_t seq) {
          e->visible && seq >= shared->durable[key];
 }
 
-/* found[k]: the event whose row stands there, 0 if absent. */
+/* found[k]: the event of the row found, 0 if absent. */
 static void read_all(emb_session *s, uint32_t *found) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -324,7 +324,7 @@ static void read_all(emb_session *s, uint32_t *found) {
   CHECK_EQ_INT(emb_count(s), count);
 }
 
-/* Of a transaction that the engine committed all is there or nothing. */
+/* A transaction that the engine committed is there completely or not at all. */
 static void check_groups(const uint32_t *found) {
   static uint8_t seen[EVENTS];
   memset(seen, 0, (size_t)shared->group + 1);
@@ -368,7 +368,7 @@ static void complain(void *arg, const char *text) {
   test_check(0, __FILE__, __LINE__, "emb_verify: %s", text);
 }
 
-/* Is this answer of emb_in_doubt what the phase allows? */
+/* Does the phase allow this answer of emb_in_doubt? */
 static void check_doubt(uint64_t doubt, uint64_t committed) {
   if (shared->phase == PREPARED)
     CHECK(doubt == shared->number);
@@ -390,12 +390,12 @@ static int resolve(emb_store *store, uint64_t doubt, uint64_t *random) {
              (shared->phase == PREPARED || shared->phase == DECIDED ||
               (shared->phase == PREPARING && doubt != shared->rolled_back));
   int decided = shared->phase == DECIDED || doubt == shared->committed;
-  if (!decided && ours) /* not known: both are right */
+  if (!decided && ours) /* unknown: both are right */
     decided = test_random_from(random) % 2 == 0;
   int rc = emb_resolve(store, emb_in_doubt(store), decided, &err);
   if (rc == EMB_CORRUPT && decided && shared->phase == PREPARING) {
-    /* Killed while its pages were on their way, in any order: its last one is
-    ** there and another is not.  No prepare of it has returned. */
+    /* Killed while its pages were being written, in any order: its last one
+    ** is there and another is missing.  Its prepare has not returned. */
     decided = 0;
     rc = emb_resolve(store, emb_in_doubt(store), decided, &err);
   }
@@ -418,7 +418,7 @@ static void check_after_kill(uint64_t random) {
   uint64_t doubt = emb_in_doubt(store);
   check_doubt(doubt, emb_committed(store));
   if (doubt) {
-    read_all(s, found); /* the state before it, or of an earlier one */
+    read_all(s, found); /* the state before it, or an earlier state */
     CHECK_EQ_INT(emb_begin(s), EMB_LOCKED);
     if (shared->phase != DECIDED && doubt != shared->committed)
       check_state(found, "in doubt");
@@ -448,7 +448,7 @@ static void check_after_kill(uint64_t random) {
     int rc = emb_close(store, &err);
     test_check(rc == EMB_OK, __FILE__, __LINE__, "emb_close: %s", err.text);
   }
-  /* The next round begins with what is there. */
+  /* The next round begins with the rows found. */
   memcpy(shared->now, found, sizeof found);
   memcpy(shared->durable, found, sizeof found);
   memset(shared->pending, 0, sizeof shared->pending);
@@ -478,7 +478,7 @@ static int run_child(void (*run)(uint64_t), int kill_it) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : 1;
 }
 
-/* Numbers of events start anew: what is found keeps a small one. */
+/* Event numbers start again: the rows found get small ones. */
 static void renumber(void) {
   shared->group = 0;
   if (shared->seq < EVENTS / 2)

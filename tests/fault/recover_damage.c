@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** recover_damage.c -- damage to the files of a store whose owner died: a torn
-** tail is cut, what had been durable is called corrupt, and never is a value
-** wrong.
+** tail is cut, damaged durable data is reported as corrupt, and no value is
+** ever wrong.
 **
-** A forked writer leaves the store; each damage is done to a copy of it, which
-** is opened in this process.  Pages are found in the log by their checksums.
+** A forked writer leaves the store; each damage is done to a copy, which is
+** opened in this process.  Pages are found in the log by their checksums.
 */
 #include "store_help.h"
 #include "layout_help.h"
@@ -54,7 +54,7 @@ static uint64_t prepared(emb_session *s, int64_t first, size_t n, int round) {
   return number;
 }
 
-/* Runs write on the store in a process that dies without closing it. */
+/* Runs `write` on the store in a process that dies without closing it. */
 static void run_and_die(void (*write)(emb_session *)) {
   pid_t child = fork();
   if (child == 0) {
@@ -113,8 +113,8 @@ static void damage(const struct file_page *place, int zero) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* How many of the keys [first, first + n) are there with this round; a row with
-** anything but one of the rounds that were written is a failure. */
+/* How many of the keys [first, first + n) have the value of this round; a row
+** with any value except those of the rounds written is a failure. */
 static size_t count_rows(emb_session *s, int64_t first, size_t n, int round) {
   static float got[KEYS * DIM], want[DIM];
   static uint8_t found[KEYS];
@@ -181,15 +181,16 @@ static void check_copy(const struct file_page *damaged, int commit) {
   if (!CHECK_EQ_INT(rc, EMB_OK))
     return;
   if (end_of_2) {
-    /* That 2 was prepared has left no trace but in its coordinator's records:
-    ** emb_committed differs from them. */
+    /* Only the coordinator's records show that 2 was prepared: emb_committed
+    ** differs from them. */
     CHECK_EQ_INT(emb_in_doubt(store), 3);
     CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_CORRUPT);
     CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 0, &err), EMB_OK);
     CHECK_EQ_INT(emb_committed(store), 1);
   }
   if (damaged && damaged->txn == 3 && damaged[-1].txn == 2) {
-    /* Nothing of 3 is left in front, not even that it followed a decision. */
+    /* No earlier page of 3 is left, not even the note that it followed a
+    ** decision. */
     CHECK_EQ_INT(emb_in_doubt(store), 2);
     CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
     CHECK_EQ_INT(emb_committed(store), 2);
@@ -197,7 +198,7 @@ static void check_copy(const struct file_page *damaged, int commit) {
     CHECK_EQ_INT(count_rows(s, 0, 300, 4), 0);
   } else if (!damaged || damaged->txn == 3) {
     int last = damaged && damaged->flags & PAGE_SYNCED;
-    /* Without its end it is not complete. */
+    /* Without its end, 3 is not complete. */
     CHECK_EQ_INT(emb_in_doubt(store), last ? 0 : 3);
     CHECK_EQ_INT(count_rows(s, 0, 500, 2), 500);
     rc = emb_resolve(store, emb_in_doubt(store), commit, &err);
@@ -245,8 +246,8 @@ TEST(damaged_page_of_each_transaction) {
   CHECK_EQ_INT(txns, 15);
 }
 
-/* Rows of a checkpoint are not read by recovery; a damaged page of them is
-** found when it is read, and its rows are an error, not wrong. */
+/* Recovery does not read rows of a checkpoint; a damaged page with such rows
+** is found when it is read, and its rows give an error, not wrong values. */
 TEST(damaged_page_below_the_checkpoint) {
   leave_store(write_transactions);
   find_pages(origin);
@@ -268,14 +269,14 @@ TEST(damaged_page_below_the_checkpoint) {
     if (rc == EMB_OK)
       CHECK(got[0] == (float)(key * 8 + (key < 500 ? 2 : 3)));
   }
-  CHECK_EQ_INT(errors, 0); /* all of them had been replaced */
+  CHECK_EQ_INT(errors, 0); /* all rows of the page had been replaced */
   emb_session_close(s);
   (void)emb_close(store, &err);
 }
 
 static void no_report(void *arg, const char *text) { (void)arg, (void)text; }
 
-/* 600 rows that nothing made durable but that are in the file. */
+/* 600 rows that are in the file, but not durable. */
 static void write_tail(emb_session *s) {
   put(s, 0, 0, 1000, 1);
   OK(s, emb_checkpoint(s));
@@ -299,7 +300,7 @@ TEST(torn_tail_is_cut) {
     if (!CHECK_EQ_INT(open_copy(&store, &s), EMB_OK))
       return;
     CHECK_EQ_INT(count_rows(s, 0, 1000, 1), 1000);
-    /* All pages before the damaged one, none after it. */
+    /* All pages before the damaged one are kept, none after it. */
     size_t kept = count_rows(s, 1000, 600, 2);
     CHECK_EQ_INT(kept, rows - (place_count - i) * layout.slots);
     CHECK_EQ_INT(emb_count(s), 1000 + kept);
@@ -343,8 +344,8 @@ TEST(truncated_log) {
 
 /* ---- lives --------------------------------------------------------------- */
 
-/* Places 0 to 2 of the file become free and are taken by rows that nothing
-** makes durable. */
+/* Places 0 to 2 of the file become free and are taken by rows that never
+** become durable. */
 static void write_into_freed_places(emb_session *s) {
   put(s, 0, 0, 3000, 1);
   OK(s, emb_checkpoint(s));
@@ -360,8 +361,9 @@ static void write_a_little(emb_session *s) {
   OK(s, emb_verify(s, no_report, NULL));
 }
 
-/* The power went when the first pages of some extents had not reached the disk
-** but others of them had.  They must not become part of a later life. */
+/* The power failed when the first pages of some extents had not reached the
+** disk but other pages of them had.  Those must not become part of a later
+** life. */
 TEST(leftovers_of_an_earlier_life_stay_dead) {
   struct manifest m;
   leave_store(write_into_freed_places);
@@ -398,8 +400,8 @@ static void commit_more(emb_session *s) {
   OK(s, emb_commit(s));
 }
 
-/* A clean log whose last extent is damaged is not continued; what is written
-** after that is recovered all the same. */
+/* A clean log whose last extent is damaged is not continued; later writes are
+** recovered nevertheless. */
 TEST(commits_after_a_damaged_last_extent_survive) {
   emb_store *store = NULL;
   emb_session *s = NULL;
@@ -430,8 +432,8 @@ static void seal(char *bytes, size_t size, uint64_t with, uint64_t position) {
   memcpy(bytes, &sum, sizeof sum);
 }
 
-/* The copy with another replay and tail, and its last extent's number higher by
-** `more`; every checksum is right. */
+/* Gives the copy another replay and tail, and raises its last extent's number
+** by `more`; every checksum is right. */
 static void forge(uint64_t replay, uint64_t tail, uint64_t more) {
   struct files files;
   if (!CHECK(files_read(&files, origin)))
@@ -456,7 +458,7 @@ static void forge(uint64_t replay, uint64_t tail, uint64_t more) {
   files_free(&files);
 }
 
-/* The most memory that was resident, in MiB, since the last call. */
+/* The peak resident memory since the last call, in MiB. */
 static long peak_mib(void) {
   char line[200];
   long kib = 0;
@@ -473,8 +475,8 @@ static long peak_mib(void) {
   return kib / 1024;
 }
 
-/* A forger who computes the checksum can put in any number.  It is refused, or
-** it costs nothing. */
+/* A forger who computes the checksum can choose any number.  It is refused,
+** or it takes no memory. */
 TEST(forged_numbers_take_no_memory) {
   struct manifest m;
   emb_store *store;

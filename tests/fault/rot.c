@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** rot.c -- single bits of a store's files flip: nothing is ever wrong.
+** rot.c -- single bits of a store's files flip: no answer is ever wrong.
 **
 ** Each story of damage_help.h is told once; then one bit of one file flips, in
-** a copy, and the copy is opened, read in every way and verified.  All bytes of
-** the small structures are tried, of the large ones a sample (LONG=n: n
-** times as many, and of the small ones every bit).
+** a copy, and the copy is opened, read in every way and verified.  All bytes
+** of the small structures are tried, and a sample of the large ones (LONG=n:
+** n times as many, and every bit of the small ones).
 **
-** Every structure says what may come of a flip in it: whether it has to be
-** found, or whether it is never read.
+** For every structure the test knows the possible results of a flip: whether
+** it must be found, or whether it is never read.
 */
 #include "damage_help.h"
 
@@ -30,7 +30,7 @@ enum {
   PAGE_OF_TOMBS,
   PAGE_OF_VOIDS,
   PAGE_OF_ABORT,
-  NO_PAGE, /* a place of the log that holds none */
+  NO_PAGE, /* a place of the log that holds no page */
   INDEX_HEAD,
   INDEX_SIZES,
   INDEX_ENTRIES,
@@ -149,8 +149,8 @@ static int kind_of(struct damage_store *d, const struct file *file,
 
 /* ---- flips --------------------------------------------------------------- */
 
-/* What must not be: a flip in what the store reads that is not found.  Of the
-** manifest's two slots one is enough. */
+/* Not allowed: an undetected flip in data that the store reads.  One of the
+** manifest's two slots is enough. */
 static int allowed(const struct damage_store *d, int kind,
                    const struct file_page *page, enum verdict verdict) {
   if (kind <= MANIFEST_OTHER)
@@ -190,7 +190,7 @@ static void flip(struct damage_store *d, const char *dir, struct file *file,
       damage_judge(d, dir, what, clean && !on ? EMB_OPEN_READONLY : 0,
                    page && page->number >= d->tail_page, on);
   file->bytes[offset] = (char)(file->bytes[offset] ^ (1 << bit));
-  if (clean && !on) /* it was only read */
+  if (clean && !on) /* the store was only read */
     CHECK(files_write_byte(file, dir, offset));
   else
     CHECK(files_write(&d->files, dir));
@@ -201,7 +201,7 @@ static void flip(struct damage_store *d, const char *dir, struct file *file,
 }
 
 /* Flips in every byte of the small structures (every bit with LONG), and
-** `sample` in each of the others. */
+** `sample` flips in each of the others. */
 static void flip_all(struct damage_store *d, const char *dir, size_t sample) {
   for (size_t f = 0; f < d->files.n; f++) {
     struct file *file = &d->files.list[f];

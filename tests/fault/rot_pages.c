@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** rot_pages.c -- whole pages and files of a store are damaged, go missing, or
-** are another store's: no read is ever wrong.
+** come from another store: no read is ever wrong.
 **
-** As rot.c, with larger damage.  A unit is a slot of the manifest, the head or
-** a page of the log, or a block of the index file.  Content comes from another
-** place of the same file, from the same place at an earlier time (the story's
-** last checkpoint), or from another store of the same story.
+** Like rot.c, with larger damage.  A unit is a slot of the manifest, the head
+** or a page of the log, or a block of the index file.  Content comes from
+** another place of the same file, from the same place at an earlier time (the
+** story's last checkpoint), or from another store of the same story.
 */
 #include "damage_help.h"
 
@@ -18,20 +18,20 @@ enum {
   ONES,
   SWAPPED,
   DUPLICATED, /* over another of the same file */
-  OLDER,      /* as it was once */
+  OLDER,      /* its earlier content */
   FOREIGN,
   EXTENT,  /* a whole extent over another, or at the end of the log */
-  LONGER,  /* rubbish at the file's end */
+  LONGER,  /* garbage at the file's end */
   MISSING, /* files */
   EMPTY,
   DIRECTORY,
   LINK_NOWHERE,
   LINK_FOREIGN,
-  FIFO, /* that is never written to */
+  FIFO, /* that nobody writes to */
   OLDER_FILE,
   FOREIGN_FILE,
-  MIXED_AGES,  /* some files of an older time */
-  OTHER_INDEX, /* of another generation, under this one's name */
+  MIXED_AGES,  /* some files from an older time */
+  OTHER_INDEX, /* from another generation, under this one's name */
   KINDS
 };
 
@@ -57,7 +57,7 @@ static const char *const kinds[KINDS] = {"truncated",
 
 static uint64_t tally[KINDS][VERDICTS + 1];
 
-/* The story twice, and what damage works on. */
+/* The story, told twice, and the files to damage. */
 static struct {
   struct damage_store d;
   struct damage_store other;
@@ -95,7 +95,7 @@ static size_t unit_at(const struct file *file, size_t unit, size_t *bytes) {
   return at;
 }
 
-/* Whether the log's bytes from here on hold what is not durable. */
+/* Whether the log's bytes [from, to) hold data that is not durable. */
 static int has_tail(const struct file *file, size_t from, size_t to) {
   for (size_t i = 0; i < t.d.page_count; i++)
     if (strcmp(file->name, "log") == 0 && t.d.pages[i].offset < to &&
@@ -105,7 +105,7 @@ static int has_tail(const struct file *file, size_t from, size_t to) {
   return 0;
 }
 
-/* What is in t.copy is damaged: judges it, and puts the files back. */
+/* The files in t.copy are damaged: judges them, and puts the files back. */
 static enum verdict judge(int kind, const char *what, int may_cut) {
   enum verdict verdict =
       damage_judge(&t.d, t.copy, what, 0, may_cut, test_random() % 4 == 0);
@@ -124,7 +124,7 @@ static void judge_unit(int kind, const struct file *file, size_t from,
                  kinds[kind], from);
   CHECK(files_write_one(file, t.copy));
   enum verdict verdict = judge(kind, what, has_tail(file, from, to));
-  /* Of the manifest one slot is enough. */
+  /* One slot of the manifest is enough. */
   int may_refuse = strcmp(file->name, "manifest") != 0 || kind == FOREIGN ||
                    to - from > MANIFEST_SLOT;
   test_check(may_refuse || (verdict != REFUSED && verdict != READ), __FILE__,
@@ -231,7 +231,7 @@ static void change_length(struct file *file) {
   file->size = whole;
 }
 
-/* An extent, or only its first page, stands at a second place. */
+/* An extent, or only its first page, also stands at a second place. */
 static void duplicate_extents(struct file *log) {
   size_t bytes = t.d.layout.extent_bytes, whole = log->size;
   size_t n = (whole - LOG_FILE_HEAD + bytes - 1) / bytes;
@@ -313,8 +313,8 @@ static void put_older(struct files *from, unsigned set, unsigned both) {
   }
 }
 
-/* Some of the files are older, in all combinations; the older index file may be
-** there beside the newer one. */
+/* Some of the files are older, in all combinations; the older index file may
+** be there next to the newer one. */
 static void mix_ages(struct files *from, const char *age, int may_cut) {
   for (unsigned set = 1; set < 8 && from->n; set++)
     for (unsigned both = 0; both <= (set >> 2 & 1); both++) {
@@ -330,8 +330,8 @@ static void mix_ages(struct files *from, const char *age, int may_cut) {
   CHECK(files_write(&t.d.files, t.copy));
 }
 
-/* Of the last checkpoint: every key is as it is now, or every key is as it was
-** then. */
+/* With files of the last checkpoint: every key is as it is now, or every key
+** is as it was then. */
 static void mix_with_last(void) {
   struct oracle *now = t.d.o, kept = *now;
   for (int64_t key = 0; key < DAMAGE_KEYS; key++) {
@@ -342,15 +342,15 @@ static void mix_with_last(void) {
   *now = kept;
 }
 
-/* Of an earlier one, since which extents were freed: recovery may end on the
-** way from there to now.  A coordinator sees that by the transaction's number;
-** here every key has a value that it had since. */
+/* With files of an earlier checkpoint, since which extents were freed:
+** recovery may end at any point between it and now.  A coordinator sees that
+** from the transaction's number; here every key has a value that it had since
+** then. */
 static void mix_with_first(void) { mix_ages(&t.d.oldest, "much older", 2); }
 
 /* ---- stories ------------------------------------------------------------- */
 
-/* The other store's files are still as they were: nothing was written through a
-** link. */
+/* The other store's files are unchanged: nothing was written through a link. */
 static void check_foreign(void) {
   struct files files;
   CHECK(files_read(&files, t.foreign));
@@ -399,7 +399,7 @@ TEST(killed_in_its_second_life) { tell_and_damage(&damage_stories[7]); }
 TEST(killed_with_extents_to_find) { tell_and_damage(&damage_stories[8]); }
 TEST(killed_with_a_transaction_open) { tell_and_damage(&damage_stories[9]); }
 
-/* An open that creates where it finds no store must not write over one. */
+/* An open that creates a store where it finds none must not overwrite one. */
 TEST(creating_where_the_manifest_is_lost) {
   emb_config config = damage_config(&damage_stories[0]);
   emb_store *store = NULL;
@@ -427,7 +427,7 @@ static void count_report(void *arg, const char *line) {
   CHECK(strstr(line, "not the same in memory") != NULL);
 }
 
-/* A record in the cache that is not what the disk has. */
+/* A record in the cache differs from the disk's. */
 TEST(damage_in_memory) {
   const char *dir = damage_path("origin");
   emb_config config = damage_config(&damage_stories[1]);
@@ -454,8 +454,8 @@ TEST(damage_in_memory) {
   damage_forget(&t.d);
 }
 
-/* A store of a later format, right in itself, is refused by its number and left
-** alone. */
+/* A correct store of a later format is refused because of its number and left
+** unchanged. */
 TEST(unknown_format_is_refused) {
   const char *dir = damage_path("origin");
   emb_config config = damage_config(&damage_stories[0]);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_model.c -- random calls on a store, beside an oracle in memory.
+** store_model.c -- random calls on a store, compared with an oracle in
+** memory.
 **
-** The store runs without threads (EMB_OPEN_STEP) in the least memory there is,
-** with a table several times larger; the seed decides every call and when the
-** background work runs, so SEED=n repeats a failure.  LONG=n multiplies the
-** number of calls.
+** The store runs without threads (EMB_OPEN_STEP) in the least memory
+** possible, with a table several times larger; the seed decides every call
+** and when the background work runs, so SEED=n repeats a failure.  LONG=n
+** multiplies the number of calls.
 **
 ** ORACLE     One value per key (the vector follows from key and value): the
 **            committed one, and the one that the session with the open
 **            transaction sees; a copy of the latter for each savepoint.
 ** SCANS      Keys that a scan's session sees from open to close must come
-**            exactly once, and every key with the value of now.
-** CRASHES    Now and then the directory is copied as it stands and the copy
-**            opened, as after a kill.  Each key must have its value of the
-**            last durable moment (checkpoint, prepare, clean close) or one
-**            that it was given since; right after such a moment, exactly that
-**            one.  A prepared transaction is in doubt, and decided either way.
+**            exactly once, and every key with its present value.
+** CRASHES    From time to time the directory is copied as it stands and the
+**            copy opened, as after a kill.  Each key must have its value of
+**            the last durable moment (checkpoint, prepare, clean close) or a
+**            value written since; right after a durable moment, exactly its
+**            value.  A prepared transaction is in doubt, and decided either
+**            way.
 */
 #include "store_help.h"
 
@@ -33,7 +35,7 @@ struct watched { /* an open scan */
   int order;
   int64_t lo, hi, last;
   int started, aborted;
-  uint8_t *stable; /* seen by its session ever since it was opened */
+  uint8_t *stable; /* seen by its session since the scan was opened */
   uint8_t *came;   /* how often it was delivered */
 };
 
@@ -47,13 +49,13 @@ struct model {
   emb_config config;
   emb_store *store;
   emb_session *s[2];
-  uint32_t n; /* keys there may be */
-  int sparse; /* keys all over the range, or 0 .. n-1 */
+  uint32_t n; /* number of possible keys */
+  int sparse; /* keys from the full range, or 0 .. n-1 */
   int stop;
   unsigned calls;
 
   int32_t *committed;
-  int32_t *mine; /* as the session with the transaction sees it */
+  int32_t *mine; /* as seen by the session with the transaction */
   int txn;       /* its side, -1 if none */
   uint8_t *claimed;
   int changed;         /* some write was made in the transaction */
@@ -72,17 +74,17 @@ struct model {
   struct event *events;
   size_t event_count, event_room;
 
-  int64_t from_disk, compacted; /* of all openings: the test did its work */
+  int64_t from_disk, compacted; /* over all openings: the test did its work */
 
   int64_t keys[BATCH_MAX];
   uint32_t rows[BATCH_MAX];
   uint8_t found[SCAN_MAX];
   uint64_t versions[SCAN_MAX];
-  float *vectors; /* BATCH_MAX rows, or fewer for wide ones */
+  float *vectors; /* BATCH_MAX rows, or fewer wide ones */
   size_t batch;   /* rows that fit */
 };
 
-/* A failed check ends the case: what follows would only repeat it. */
+/* A failed check ends the case: later checks would only repeat it. */
 #define NEED(held_)                                                            \
   do {                                                                         \
     if (!(held_)) {                                                            \
@@ -110,7 +112,7 @@ static uint64_t odd_inverse(void) {
   return x;
 }
 
-/* UINT32_MAX for a key that there cannot be. */
+/* UINT32_MAX for an impossible key. */
 static uint32_t row_of(const struct model *m, int64_t key) {
   uint64_t i = (uint64_t)key;
   if (m->sparse)
@@ -140,7 +142,7 @@ static void note_event(struct model *m, uint32_t i, int32_t value) {
   m->events[m->event_count++] = (struct event){i, value};
 }
 
-/* The committed value of a key becomes this one. */
+/* Sets the committed value of a key. */
 static void commit_value(struct model *m, uint32_t i, int32_t value) {
   note_event(m, i, value);
   m->committed[i] = value;
@@ -230,7 +232,7 @@ static void count_keys(struct model *m) {
   }
 }
 
-/* Every key of a session, or of a store that was opened beside. */
+/* Compares every key of a session, or of another open store. */
 static void compare_all(struct model *m, int side) {
   emb_session *s = m->s[side];
   for (uint32_t from = 0; from < m->n;) {
@@ -248,15 +250,15 @@ static void compare_all(struct model *m, int side) {
 
 /* ---- immediate writes ---------------------------------------------------- */
 
-/* What a write of this row by this side must give. */
+/* The code that a write of this row by this side must return. */
 static int write_rc(const struct model *m, int side, uint32_t i) {
   return m->txn < 0 || !m->claimed[i] ? EMB_OK
          : side == m->txn             ? EMB_LOCKED
                                       : EMB_BUSY;
 }
 
-/* Keys for a write.  If one is claimed by the transaction it may only be the
-** last: the rows before it are written all the same. */
+/* Keys for a write.  Only the last one may be claimed by the transaction: the
+** rows before it are written nevertheless. */
 static size_t choose_writes(struct model *m, int side, int *rc) {
   size_t n = 1 + (chance(50) ? below(4) : below(m->batch));
   choose(m, n);
@@ -284,7 +286,7 @@ static void put_some(struct model *m) {
     set_now(m, m->rows[i], values[i]);
 }
 
-/* Every second or third row, so that all extents are left with holes. */
+/* Rewrites every second or third row, so that all extents have holes. */
 static void rewrite_many(struct model *m) {
   int side = (int)below(2);
   uint32_t stride = 2 + below(2);
@@ -311,7 +313,7 @@ static void add_some(struct model *m) {
   int side = (int)below(2), want;
   size_t n = choose_writes(m, side, &want);
   uint32_t dim = m->config.dim;
-  if (want && n > 1) { /* only a single row shows what was done */
+  if (want && n > 1) { /* only a single row shows the result */
     m->rows[0] = m->rows[n - 1];
     m->keys[0] = m->keys[n - 1];
     n = 1;
@@ -347,7 +349,7 @@ static void delete_some(struct model *m) {
   }
 }
 
-/* Wrong rows must leave everything as it was. */
+/* Wrong rows must leave everything unchanged. */
 static void refused(struct model *m) {
   int side = (int)below(2), done;
   emb_session *s = m->s[side];
@@ -382,7 +384,7 @@ static void begin(struct model *m) {
   NEED(GIVES(m->s[side], EMB_LOCKED, emb_checkpoint(m->s[side])));
 }
 
-/* One row, only if the key is there, or only if it is not. */
+/* Writes one row, only if the key exists, or only if it does not. */
 static void txn_write_if(struct model *m) {
   int present = chance(50), done = -1;
   int32_t value = any_value();
@@ -440,7 +442,7 @@ static void txn_write(struct model *m) {
 /* The transaction's session sees `to` from now on. */
 static void back_to(struct model *m, const int32_t *to) {
   for (uint32_t i = 0; i < m->n; i++) {
-    /* What others wrote since stays: they cannot write what it claimed. */
+    /* Others' later writes stay: they cannot write keys that it claimed. */
     int32_t was = to == NULL || !m->claimed[i] ? m->committed[i] : to[i];
     if (was == ABSENT && m->mine[i] != ABSENT)
       gone_for_scans(m, m->txn, i);
@@ -494,7 +496,7 @@ static void prepare(struct model *m) {
   NEED(CHECK(m->changed));
   NEED(OK(s, emb_prepare(s, &again)));
   NEED(CHECK_EQ_INT(again, number));
-  if (!m->prepared_at) /* else it was ready, and did nothing */
+  if (!m->prepared_at) /* otherwise it was prepared, and did nothing */
     all_durable(m);
   m->prepared_at = (int32_t)m->calls + 1;
   m->was_prepared = 1;
@@ -505,7 +507,7 @@ static void finish(struct model *m, int commit) {
   int side = m->txn, prepared = m->prepared_at != 0;
   if (commit) {
     NEED(OK(s, emb_commit(s)));
-    m->txn = -1; /* so that scans of both sides note what is gone */
+    m->txn = -1; /* so that scans of both sides note deleted keys */
     for (uint32_t i = 0; i < m->n; i++)
       if (m->claimed[i] && m->mine[i] != m->committed[i]) {
         commit_value(m, i, m->mine[i]);
@@ -703,7 +705,7 @@ static int may_have(const struct model *m, uint32_t i, int32_t value) {
   return 0;
 }
 
-/* Compares the copy in doubt's state or after a decision. */
+/* Compares the copy while in doubt or after a decision. */
 static void crash(struct model *m) {
   const char *dir = help_path("crash");
   emb_store *store;
@@ -715,7 +717,7 @@ static void crash(struct model *m) {
   NEED(help_open(dir, &config, &store, &s));
   if (doubt)
     NEED(CHECK(emb_in_doubt(store) != 0));
-  else /* what is in doubt now has been decided before, or is void */
+  else /* the transaction in doubt was decided before, or is void */
     decide = m->txn >= 0 && m->was_prepared ? 0 : m->outcome;
   if (emb_in_doubt(store) != 0) {
     NEED(GIVES(s, EMB_LOCKED, emb_begin(s)));
@@ -790,7 +792,7 @@ static void one_call(struct model *m) {
     rewrite_many(m);
 }
 
-/* Most keys are there at the beginning. */
+/* Most keys exist at the beginning. */
 static void load(struct model *m) {
   for (uint32_t from = 0; from < m->n;) {
     size_t n = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** chosen.c -- fuzzes coresets: of bytes of any origin emb_chosen makes the rows
-** that they say, or an error; and what emb_coreset chooses by a method, whose
-** text is any, are as many different rows as were asked for, which emb_chosen
-** gives back.
+** chosen.c -- fuzzes coresets: from any bytes emb_chosen makes the rows that
+** they encode, or an error; and with any text as its method emb_coreset
+** chooses as many different rows as were asked for, which emb_chosen returns.
 **
 ** INPUT     byte 0  bits 0-1: 0: a BLOB as it is; 1: one whose head is made
 **                   right; 2, 3: rows, and the text of a method
@@ -65,7 +64,7 @@ static void check_row(const struct ext_chosen *row, size_t rank) {
                               : sqlite3_column_double(chosen, 3) == row->gain);
 }
 
-/* Exactly what the bytes say. */
+/* The rows are exactly those that the bytes encode. */
 static void read_back(const uint8_t *blob, size_t n) {
   int rc, right = is_coreset(blob, n);
   size_t rows = 0;
@@ -112,7 +111,7 @@ static void point(sqlite3_context *context, int argc, sqlite3_value **argv) {
                       (int)(dim * sizeof(float)), SQLITE_STATIC);
 }
 
-/* k of the n rows, each once; keys are 100 - i. */
+/* Checks that k of the n rows are chosen, each once; keys are 100 - i. */
 static void check_coreset(const uint8_t *blob, size_t size, size_t n,
                           size_t k) {
   uint8_t seen[ROWS_MAX] = {0};

@@ -1,13 +1,13 @@
 #!/bin/bash
-# corpus.sh -- the corpora of the fuzzers, an archive each:
+# corpus.sh -- the corpora of the fuzzers, one archive each:
 # tests/fuzz/corpus/NAME.tar.gz.
 #
 #     tests/fuzz/corpus.sh unpack NAME DIR       its inputs, to files in DIR
 #     tests/fuzz/corpus.sh add NAME FILE ...     more inputs, or others of a name
 #     tests/fuzz/corpus.sh remove NAME INPUT ...
 #
-# An archive depends on its inputs alone: they are in the order of their names,
-# have no time and no owner, and gzip notes neither name nor time.
+# An archive depends only on its inputs: they are sorted by name, have no time
+# and no owner, and gzip notes neither name nor time.
 set -eu
 corpus=$(dirname "$0")/corpus
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta.c -- fuzzes what a store reads about deltas: the file of a consumer,
-** its own position, and the heads and rows of files of deltas, whose checksums
-** are right.  (The reader of files as such is fuzzed by pack.c.)
+** delta.c -- fuzzes the data that a store reads about deltas: the file of a
+** consumer, its own position, and the heads and rows of delta files, whose
+** checksums are right.  (pack.c fuzzes the reader of the files themselves.)
 **
 ** INPUT     byte 0  1: the position is changed; 2: and its checksum made right;
 **                   4: the consumer's file is changed; 8: and its checksum
@@ -65,7 +65,7 @@ static void keep(void *arg, const char *name) {
   files[count++].size = size;
 }
 
-/* A copy that has taken a delta, and has a consumer of its own. */
+/* A copy that has taken a delta, and has its own consumer. */
 static void make(void) {
   emb_store *a, *b;
   emb_session *sa, *sb;

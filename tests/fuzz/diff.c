@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.c -- fuzzes differences (engine/data/diff): of bytes of any origin
-** emb_patch makes a result that has the checksum that the difference says, or
-** an error; and what emb_diff makes of two inputs is patched to the second, bit
-** by bit.
+** diff.c -- fuzzes differences (engine/data/diff): from any bytes emb_patch
+** makes a result with the checksum that the difference states, or an error;
+** and the difference that emb_diff makes of two inputs is patched to the
+** second, bit by bit.
 **
 ** INPUT     byte 0  bits 0-1: 0, 1: two inputs; 2: a difference as it is;
 **                   3: one whose checksums are made right
@@ -23,7 +23,7 @@
 
 enum { RESULT_MAX = 1 << 20, HEAD_BYTES = 13 };
 
-/* Exactly so long that a sanitizer sees what is touched behind it. */
+/* Exactly this long, so that a sanitizer sees any access beyond its end. */
 static uint8_t *empty(size_t n) {
   uint8_t *to = calloc(1, n ? n : 1);
   FUZZ_CHECK(to != NULL);
@@ -61,7 +61,7 @@ static void two_inputs(struct fuzz_input *in, const emb_bytes *base) {
   free(result);
 }
 
-/* A head that is right about everything but what the input says. */
+/* A head that is right except for the fields given by the input. */
 static uint8_t *made_right(struct fuzz_input *in, const emb_bytes *base,
                            size_t *n, int *any_result) {
   struct diff_head head = {.magic = DIFF_MAGIC, .format = DIFF_FORMAT};
@@ -86,7 +86,7 @@ static uint8_t *made_right(struct fuzz_input *in, const emb_bytes *base,
   return to;
 }
 
-/* Once more, with the checksum of what it made: then it is right. */
+/* Patches again with the checksum of the result: then it is right. */
 static void with_its_sum(const emb_bytes *base, uint8_t *difference, size_t n,
                          uint8_t *result) {
   struct diff_head head;

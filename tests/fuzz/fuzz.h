@@ -4,11 +4,13 @@
 **
 ** A fuzzer is one .c file with the function below.  It is linked with
 ** libFuzzer (`make fuzz`), or with replay.c, which runs it on its corpus as a
-** test.  What must hold is said with FUZZ_CHECK; a crash, a sanitizer's report
-** and an input that takes longer than a few seconds are findings, too.
+** test.  Conditions that must hold are checked with FUZZ_CHECK; a crash, a
+** sanitizer's report and an input that takes longer than a few seconds are
+** findings, too.
 **
 ** CHECKSUMS A fuzzer of files computes them after it has damaged the content,
-**           if the input says so: else nothing would be reached behind them.
+**           if the input says so: otherwise no code behind the checks would
+**           be reached.
 */
 #ifndef EMB_FUZZ_H
 #define EMB_FUZZ_H
@@ -25,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
   ((expr) ? (void)0                                                            \
           : (printf("%s:%d: %s\n", __FILE__, __LINE__, #expr), abort()))
 
-/* The input, read from its beginning; after its end come zeros. */
+/* The input, read from its beginning; zeros follow its end. */
 struct fuzz_input {
   const uint8_t *at;
   size_t left;

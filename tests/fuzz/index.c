@@ -3,8 +3,8 @@
 ** index.c -- fuzzes the index file.
 **
 ** INPUT     byte 0  which store, and how it is used
-**           then changes until the end: a byte that says what, a block, an
-**           item, and a number or two
+**           then changes until the end: a byte for the kind, a block, an
+**           item, and one or two numbers
 */
 #include "lib_store.h"
 

@@ -26,7 +26,7 @@ static void read_value(sqlite3_context *context, int argc,
   int rc = ext_keys_from_value(argv[0], "k", &keys, &owned, &n, &err);
   for (size_t i = 0; rc == SQLITE_OK && i < n; i++) {
     memcpy(&key, (const char *)keys + i * sizeof key, sizeof key);
-    sum ^= key; /* every one can be read */
+    sum ^= key; /* every key can be read */
   }
   check(rc, err);
   if (rc == SQLITE_OK && owned)

@@ -161,7 +161,7 @@ static void no_report(void *arg, const char *line) {
   ++*(unsigned *)arg;
 }
 
-/* Every error has a code that is known and says something. */
+/* Every error has a known code and a text. */
 static int good(const emb_session *s, int rc) {
   FUZZ_CHECK(rc >= EMB_OK && rc <= EMB_ABORT);
   FUZZ_CHECK(rc == EMB_OK || emb_errmsg(s)[0]);
@@ -181,7 +181,7 @@ static void scan(emb_session *s, int order) {
   emb_scan_close(scan);
 }
 
-/* Compared in place, and in a block. */
+/* Searches, comparing in place and in a block. */
 static void nearest(emb_session *s) {
   static float queries[5 * EMB_DIM_MAX] = {1};
   int64_t got[5 * 3];

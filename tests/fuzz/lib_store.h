@@ -27,8 +27,8 @@ struct fuzz_store {
 struct fuzz_store *fuzz_store_copy(int which);
 /* The checksums of manifest, log head, known pages and index blocks. */
 void fuzz_store_seal(struct fuzz_store *store);
-/* Opens it, reads, writes, closes, opens again.  Bits of how: 1 read-only, 2
-** writes, 4 commits what is in doubt, 8 optimizes. */
+/* Opens it, reads, writes, closes, reopens.  Bits of how: 1 read-only, 2
+** writes, 4 commits the transaction in doubt, 8 optimizes. */
 void fuzz_store_use(const struct fuzz_store *store, unsigned how);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** optim.c -- fuzzes the text of an optimizer: what is accepted is printed and
+** optim.c -- fuzzes the text of an optimizer: an accepted text is printed and
 ** reads back as the same, and a step with it leaves a finite row.
 */
 #include "fuzz.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** pack.c -- fuzzes the reader of files of rows (engine/storage/pack), and what
-** reads their values (engine/storage/schema/form, emb_file_*).
+** pack.c -- fuzzes the reader of files of rows (engine/storage/pack), and the
+** readers of their values (engine/storage/schema/form, emb_file_*).
 **
-** A small file is made, changed, and read in every way: it gives an error that
-** names it, or what a legal file could hold.
+** A small file is made, changed, and read in every way: it gives an error
+** that names it, or data that a legal file could hold.
 **
 ** INPUT     byte 0  bits 0-1: how it is compressed and quantised; 2: with an
 **                   index; 3: all checksums are made right after the changes;
-**                   4: it is cut off, by so much as the next two bytes say;
+**                   4: it is truncated by the number in the next two bytes;
 **                   5: with texts, and then without an index
-**           then    changes of 4 bytes: where (2; the high bits say in which
-**                   part), what becomes of it (1), the value (1)
+**           then    changes of 4 bytes: where (2; the high bits select the
+**                   part), kind of change (1), the value (1)
 */
 #include "engine/storage/pack/emb_file.h"
 #include "fuzz.h"
@@ -23,8 +23,8 @@
 
 enum { ROWS = 200, BLOCKS = 16 };
 
-/* A file of each form; made at its first use, for that takes longer than to
-** read it. */
+/* A file of each form; made at its first use, because making it takes longer
+** than reading it. */
 struct made {
   char *file;
   size_t size;
@@ -35,12 +35,12 @@ static struct made made[16]; /* those with texts last */
 static struct pack_head head;
 static struct schema schema;
 static struct form form;
-static char *file; /* the one that is changed */
+static char *file; /* the file that is changed */
 static size_t size;
 static const uint64_t *at;
 static uint64_t blocks;
 
-/* Of each row: none, a few bytes, or more than a block of them. */
+/* A text for each row: empty, a few bytes, or more than a block. */
 static void add_texts(struct pack_writer *w) {
   static char bytes[2 * PACK_TEXTS_BYTES];
   emb_err err;
@@ -144,7 +144,7 @@ static void sum_block(size_t from, uint64_t position) {
   }
 }
 
-/* Of the head, the blocks of rows, and all blocks that follow them. */
+/* Makes the checksums of the head, the blocks of rows, and all later blocks. */
 static void sum_all(void) {
   uint64_t sum = hash_sum(file + 8, sizeof(struct pack_head) - 8, 0, 0);
   memcpy(file, &sum, 8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant.c -- fuzzes quantised rows: bytes of any origin are decoded to
-** finite numbers or refused; and a row that is encoded comes back within the
-** bound, to the bit where it was decoded before.
+** quant.c -- fuzzes quantised rows: any bytes are decoded to finite numbers
+** or refused; and an encoded row is decoded within the error bound, or to the
+** bit if it came from decoding.
 **
 ** INPUT     byte 0  bits 0-1: the type
 **           bytes 1-2  the number of elements, less than 600
@@ -17,7 +17,7 @@
 
 enum { DIM_MAX = 600, ROOM = 4 * DIM_MAX + 64 };
 
-/* Exactly so long that a sanitizer sees what is touched behind it. */
+/* Exactly this long, so that a sanitizer sees any access beyond its end. */
 static char *room(const struct fuzz_input *in, size_t n) {
   char *at = calloc(1, n ? n : 1);
   FUZZ_CHECK(at != NULL);

@@ -4,9 +4,9 @@
 **
 **     NAME ?FILE ...?
 **
-** Without arguments: all of tests/fuzz/corpus/NAME.tar.gz, seen from the
-** working directory and unpacked below TMPDIR, and the empty input.  A failure
-** aborts; the input is still there, and in the archive.
+** Without arguments: all of tests/fuzz/corpus/NAME.tar.gz, relative to the
+** working directory and unpacked below TMPDIR, and the empty input.  A
+** failure aborts; the input stays there, and in the archive.
 */
 #include "fuzz.h"
 
@@ -24,11 +24,11 @@ static void run(const char *path) {
   if (f && fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) >= 0 &&
       fseek(f, 0, SEEK_SET) == 0 && (bytes = malloc((size_t)size + 1)) &&
       fread(bytes, 1, (size_t)size, f) == (size_t)size) {
-    /* Exactly so long that a sanitizer sees what is read behind it. */
+    /* Exactly this long, so that a sanitizer sees any read beyond its end. */
     uint8_t *exact = malloc(size > 0 ? (size_t)size : 1);
     if (exact) {
       memcpy(exact, bytes, (size_t)size);
-      printf("%s\n", path); /* the last line names what crashed */
+      printf("%s\n", path); /* the last line names the input that crashed */
       (void)LLVMFuzzerTestOneInput(exact, (size_t)size);
       passed++;
     }
@@ -42,7 +42,7 @@ static void run(const char *path) {
     (void)fclose(f);
 }
 
-/* The corpus as files of a new directory; 0: it cannot be had. */
+/* Unpacks the corpus into a new directory; 0: it is not available. */
 static int unpack(const char *name, char dir[512]) {
   static char script[] = "tests/fuzz/corpus.sh", what[] = "unpack";
   const char *parent = getenv("TMPDIR");

@@ -4,17 +4,17 @@
 #     OUT=build RUNS=100000 [FUZZ="sql store"] [SECONDS_MAX=600] [JOBS=2]
 #       [SEED=1] tests/fuzz/run.sh
 #
-# What they find on the way goes to $OUT/fuzz/found/NAME, so that the next run
-# begins there; the corpora are unpacked to $OUT/fuzz/corpus (see corpus.sh), and
-# only read.  An input that fails is left in $OUT/fuzz/crash-NAME-*, and replayed
-# by build/release/fuzz/NAME FILE.  The last lines give the sums.
+# New inputs go to $OUT/fuzz/found/NAME, so that the next run begins with
+# them; the corpora are unpacked to $OUT/fuzz/corpus (see corpus.sh), and only
+# read.  A failing input is left in $OUT/fuzz/crash-NAME-*;
+# build/release/fuzz/NAME FILE replays it.  The last lines give the sums.
 set -u
 JOBS=${JOBS:-2}
-# As much as one input can have freed; the stacks of allocations in full are in
-# the report of the replay under ASan.
+# As much as one input can free; the replay under ASan reports the full stacks
+# of allocations.
 export ASAN_OPTIONS=quarantine_size_mb=64:malloc_context_size=4
 
-# fuzz NAME: its log says what came of it.
+# fuzz NAME: its log gives the result.
 fuzz() {
   local name=$1
   mkdir -p "$OUT/fuzz/found/$name"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** samples.c -- fuzzes files of samples (engine/data/dataset): any bytes are
-** surveyed as any format, and if that says that they are records, all of these
-** can be found, read and split, and no byte is read that is not the file's.
+** surveyed as any format, and if the survey finds records, all of them can be
+** found, read and split, and no byte outside the file is read.
 **
-** Records of CSV are counted, and their labels compared, by a parser of its own
-** that follows the grammar field by field.
+** A separate parser that follows the grammar field by field counts the CSV
+** records and compares their labels.
 **
 ** INPUT     byte 0  bits 0-1: the format; 2: with a label; 3: with a timestamp;
 **                   4: big-endian; 5: the file is changed before it is read
@@ -71,7 +71,7 @@ struct text {
   const uint8_t *at, *end;
 };
 
-/* A field from where it is; its content, without doubled quotes. */
+/* Reads the next field; `to` gets its content, without doubled quotes. */
 static size_t text_field(struct text *t, char *to) {
   size_t n = 0;
   if (t->at < t->end && *t->at == '"') {
@@ -96,8 +96,8 @@ static void text_line_end(struct text *t) {
   t->at += t->at < t->end && *t->at == '\n';
 }
 
-/* The next record that is not empty; the size of its column, or SIZE_MAX; 0:
-** there is none. */
+/* Reads the next record that is not empty, and the size of its column, or
+** SIZE_MAX; 0: there is none. */
 static int text_record(struct text *t, uint64_t column, char *label,
                        size_t *size) {
   static char other[1 << 16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** schema.c -- fuzzes the schema in a manifest: what is accepted is printed and
-** reads back as the same, and gives sizes that a layout can have.
+** schema.c -- fuzzes the schema in a manifest: an accepted schema is printed
+** and reads back as the same, and gives sizes that a layout can have.
 */
 #include "fuzz.h"
 

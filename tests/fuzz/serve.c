@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** serve.c -- fuzzes what clients of a store ask (serve/run.c): requests that no
-** client of ours would send, in any order, by two sessions of one store.
+** serve.c -- fuzzes the requests of a store's clients (serve/run.c): requests
+** that no client of ours would send, in any order, by two sessions of one
+** store.
 **
-** INPUT     byte 0  how the store and its sessions are
+** INPUT     byte 0  settings of the store and its sessions
 **           then requests until the end: which session and what is wrong with
 **           it, the call, and its arguments by the table of serve/shape.h
 **
 ** Afterwards both clients are gone.  The store must verify, a session of its
-** own process must read what it writes, and all memory must be given back.
+** own process must read its own writes, and all memory must be given back.
 */
 #include "fuzz.h"
 
@@ -21,13 +22,13 @@
 #include "engine/table/owner/registry.h"
 #include "env_memory.h"
 
-/* REQUESTS: enough to have more open than a session may. */
+/* REQUESTS: enough to have more objects open than a session may. */
 enum { DIM = 4, SESSIONS = 2, REQUESTS = RUN_OBJECTS + 40, LOOKS = 40 };
 enum { ROOM = 1 << 18 }; /* requests and answers are not longer */
 
 static const char dir[] = "/store";
 
-/* Of an answer that is written to later. */
+/* Memory of an answer that is written to later. */
 struct kept {
   struct kept *next;
   uint64_t ticket;
@@ -37,7 +38,7 @@ struct kept {
 struct client {
   struct runner run;
   struct kept *kept;
-  unsigned looks; /* that its call is not interrupted yet */
+  unsigned looks; /* checks left before its call is interrupted */
 };
 
 static struct client clients[SESSIONS];
@@ -54,7 +55,7 @@ static int make_no_link(struct env *env, const char *from, const char *to) {
   return ENOTSUP;
 }
 
-/* Whoever waits for the other client would wait for ever. */
+/* A client that waits for the other one would wait forever. */
 static int interrupted(void *arg) {
   struct client *c = arg;
   return c->looks == 0 || --c->looks == 0;
@@ -121,8 +122,8 @@ static const char *const texts[] = {
     "level=1",    "base=a",   "quantize=int8",    "x y",
     "../../file", "\xff\xff", "state=0, index=0", "/store/index-1"};
 
-/* Which text an argument is, by a byte of the input: one of those, none, or one
-** of any length that is a text or not. */
+/* Chooses an argument's text by a byte of the input: one of the texts above,
+** none, or bytes of any length that are a text or not. */
 static uint64_t text_bytes(struct fuzz_input *in, uint8_t which) {
   return which < 16   ? strlen(texts[which]) + 1
          : which < 32 ? 0
@@ -168,7 +169,7 @@ static uint64_t any_word(struct fuzz_input *in, const struct arg_shape *arg,
   return fuzz_number(in);
 }
 
-/* As a client in the same file system has them. */
+/* Sets the views as for a client in the same file system. */
 static void set_views(const struct client *c, const struct shape *shape,
                       const struct extent_of *extent, struct link_request *q) {
   int paths = 0;
@@ -181,8 +182,8 @@ static void set_views(const struct client *c, const struct shape *shape,
   }
 }
 
-/* In memory of exactly its length, so that a sanitizer sees what is read behind
-** it; texts and arrays come after the words.  *bytes: its length. */
+/* In memory of exactly its length, so that a sanitizer sees any read beyond
+** its end; texts and arrays come after the words.  *bytes: its length. */
 static struct link_request *any_request(struct fuzz_input *in, struct client *c,
                                         uint8_t how, size_t *bytes) {
   static struct link_request head;
@@ -190,7 +191,7 @@ static struct link_request *any_request(struct fuzz_input *in, struct client *c,
   uint8_t call = fuzz_byte(in);
   memset(&head, 0, sizeof head);
   head.call = call % (CALLS + 1);
-  if (head.call == CALL_drop) /* who may write may do that */
+  if (head.call == CALL_drop) /* any client that may write may do that */
     head.call = CALL_verify;
   head.object = fuzz_byte(in) % 8;
   head.flags = how >> 6;
@@ -260,7 +261,7 @@ static void ask(struct fuzz_input *in) {
   struct client *other = &clients[!(how & 1)];
   size_t bytes;
   uint64_t result, ticket;
-  /* This one would wait until that is let go of. */
+  /* This client would wait until the other releases its moment. */
   if (other->run.moment)
     run__end_moment(&other->run);
   struct link_request *q = any_request(in, c, how, &bytes);

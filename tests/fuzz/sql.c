@@ -6,8 +6,9 @@
 **                   the table's options
 **           then a byte for each statement, and the bytes that its parts take
 **
-** CHECKED   Every error has a text, and one of emb's begins so; a table that
-**           no statement has damaged passes its integrity check.
+** CHECKED   Every error has a text and is neither SQLITE_CORRUPT nor
+**           SQLITE_INTERNAL; a table that no statement has damaged passes its
+**           integrity check.
 */
 #include "fuzz.h"
 
@@ -208,8 +209,8 @@ static void add(sqlite3_str *sql, const char *pattern, struct fuzz_input *in) {
 
 /* ---- the environment ----------------------------------------------------- */
 
-/* The threads that all stores share stay from one input to the next: starting
-** them would take half of the time. */
+/* The threads that all stores share are kept from one input to the next:
+** starting them would take half of the time. */
 static struct env *environment(void) {
   static struct env table;
   static struct process *kept;

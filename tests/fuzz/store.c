@@ -4,8 +4,7 @@
 **
 ** INPUT     byte 0  which store, and how it is used
 **           byte 1  0: checksums stay as they were; else they are right
-**           then changes until the end, each a byte that says what, and
-**           numbers
+**           then changes until the end, each a byte for the kind, and numbers
 */
 #include "lib_store.h"
 
@@ -103,7 +102,7 @@ static void change(struct fuzz_store *store, struct fuzz_input *in) {
   case 5:
     copy_page(store, in);
     break;
-  case 6: /* a page stands for another */
+  case 6: /* a page takes the place of another */
     store->pages[fuzz_byte(in) % store->page_count].number = fuzz_number(in);
     break;
   default:

@@ -3,18 +3,19 @@
 #     make && build/testfixture tests/golden/make.tcl
 #     build/testfixture tests/golden/make.tcl deletes
 #
-# Makes tests/golden/format-N, N as in engine/storage/ckpt/manifest.h, or with an
-# argument format-N-deletes, in whose log there is a page that is full of deleted
-# keys and another one after it, both behind the last checkpoint.  stores.tar.gz
-# holds closed.db, which was closed, and killed.db, whose files were copied
-# while it was open with a commit behind its last checkpoint; expected.txt says
-# what tests/sql/golden.test must find in either of them.  From format 2 on
-# items has an optimizer, which has made one step with the keys 20 to 29 and 41 to
-# 45 and two with 30 to 40.  From format 3 on it tracks: key 300 was written at
-# 5000 and 6000, key 301 at 7000, and key 302, of slot 5, is one that has gone by
-# the time of key 303, at 9000.  From format 4 on the metric of items is cosine.  What is there
-# already is not touched: a golden store is written once, by the version whose
-# format it shows.  The expected values are computed here, not read back.
+# Makes tests/golden/format-N, N as in engine/storage/ckpt/manifest.h, or with
+# an argument format-N-deletes, whose log has a page full of deleted keys and
+# another page after it, both behind the last checkpoint.  stores.tar.gz holds
+# closed.db, which was closed, and killed.db, whose files were copied while it
+# was open with a commit behind its last checkpoint; expected.txt lists the
+# rows that tests/sql/golden.test must find in either.  From format 2 on items
+# has an optimizer, which has made one step with the keys 20 to 29 and 41 to
+# 45 and two with 30 to 40.  From format 3 on it tracks: key 300 was written
+# at 5000 and 6000, key 301 at 7000, and key 302, of slot 5, has expired by
+# the time of key 303, at 9000.  From format 4 on the metric of items is
+# cosine.  Existing files are not touched: a golden store is written once, by
+# the version whose format it shows.  The expected values are computed here,
+# not read back.
 
 source [file join [file dirname [info script]] .. tester.tcl]
 
@@ -98,7 +99,7 @@ proc write_before {} {
   db eval {INSERT INTO halves(halves) VALUES('checkpoint')}
 }
 
-# Savepoints that were undone, deletions, and a rollback.
+# Savepoints that were rolled back, deletions, and a rollback.
 proc write_after {} {
   db eval {BEGIN}
   put items 16 [numbers 100 130] 3

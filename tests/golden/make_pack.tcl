@@ -2,14 +2,14 @@
 #
 #     make && build/testfixture tests/golden/make_pack.tcl
 #
-# Makes tests/golden/pack-N, N as in engine/storage/pack/pack.h: whole.emb is a snapshot
-# of 60 rows with optimizer state, increment.emb what changed until the next
-# one, and float16.emb, int8.emb and int4.emb are the first one quantised.
-# And tests/golden/texts-N: files of a table with text keys, whole.emb,
-# increment.emb and delta.emb.
+# Makes tests/golden/pack-N, N as in engine/storage/pack/pack.h: whole.emb is
+# a snapshot of 60 rows with optimizer state, increment.emb holds the changes
+# until the next snapshot, and float16.emb, int8.emb and int4.emb are the
+# first one quantised.  And tests/golden/texts-N: files of a table with text
+# keys, whole.emb, increment.emb and delta.emb.
 #
-# tests/sql/golden.test knows what is in them.  A golden file is written once, by
-# the version whose format it shows; what is there already is not touched.
+# tests/sql/golden.test knows their content.  A golden file is written once,
+# by the version whose format it shows; existing files are not touched.
 
 source [file join [file dirname [info script]] .. tester.tcl]
 
@@ -19,7 +19,7 @@ close $f
 regexp {PACK_FORMAT (\d+)} $text all number
 regexp {PACK_FORMAT_TEXTS (\d+)} $text all texts_number
 
-# A new directory; "": it is there already.
+# A new directory; "": it exists already.
 proc make_directory {name} {
   set to [file join $tester::root tests golden $name]
   if {[file exists $to]} {

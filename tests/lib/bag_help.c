@@ -14,7 +14,7 @@ void bag_any(struct bag_batch *batch, size_t n, uint64_t highest,
     batch->offsets[count++] = (int64_t)at;
     at += test_random() % (longest + 1);
   }
-  /* Empty ones at the end, or none at all for no keys. */
+  /* Empty bags at the end; without keys there may be no bag at all. */
   for (uint64_t more = test_random() % 3; more && count < BAG_COUNT_MAX; more--)
     batch->offsets[count++] = (int64_t)n;
   for (size_t i = 0; i < n; i++) {

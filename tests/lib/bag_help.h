@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** bag_help.h -- batches of bags at random, and their sums as a loop of three
-** lines makes them.
+** bag_help.h -- random batches of bags, and their sums as computed by a
+** three-line loop.
 */
 #ifndef EMB_BAG_HELP_H
 #define EMB_BAG_HELP_H
@@ -23,12 +23,12 @@ void bag_any(struct bag_batch *batch, size_t n, uint64_t highest,
              size_t longest);
 /* Where a bag ends. */
 size_t bag_help_end(const struct bag_batch *batch, size_t bag);
-/* By what a row is multiplied for its bag. */
+/* The factor by which a row is multiplied for its bag. */
 double bag_help_by(const struct bag_batch *batch, size_t bag, size_t row);
 
-/* Element k of the row that a key has. */
+/* Element k of a key's row. */
 typedef double bag_element(int64_t key, uint32_t k);
-/* Compares; 0 when something differs by more than float32 is off. */
+/* Compares; 0 when something differs by more than float32's error. */
 int bag_is(const struct bag_batch *batch, const float *pooled, uint32_t dim,
            bag_element *element);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** chance_help.h -- does what was counted fit what should come?
+** chance_help.h -- do observed counts fit the expected ones?
 **
 ** Pearson's chi-square test.  Its limit is the quantile of 1 - 1e-9 (Wilson and
 ** Hilferty's approximation, within 1 % from 10 degrees of freedom on): of a
-** thousand such tests with random seeds one in a million would fail without
-** reason.  The seeds are fixed, so one that passes does so always.
+** million runs of a thousand such tests with random seeds, one would fail
+** without reason.  The seeds are fixed, so a test that passes once always
+** passes.
 */
 #ifndef EMB_CHANCE_HELP_H
 #define EMB_CHANCE_HELP_H
@@ -13,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How far n counts are from what was expected, in units of the limit: above 1
-** they do not fit.  Neighbouring cells of which less than 10 are expected are
-** taken together.  The counts add up to what is expected: one degree of
+/* How far n counts are from the expected ones, in units of the limit: above 1
+** they do not fit.  Neighbouring cells with fewer than 10 expected are
+** merged.  The counts add up to the expected total, so there is one degree of
 ** freedom less than there are cells. */
 double chance_ratio(const uint64_t *counts, const double *expected, size_t n);
 

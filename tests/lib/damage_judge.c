@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
 ** damage_judge.c -- opens a damaged copy of a store, reads everything, and
-** judges what it answers: see VERDICT in damage_help.h.
+** judges its answers: see VERDICT in damage_help.h.
 */
 #include "damage_help.h"
 
 struct judge {
   const struct damage_store *d;
   const char *dir, *what; /* the damage, for messages */
-  int may_cut;  /* it may have hit what was not durable; 2: or more, without
-                   regard to the order of writes */
+  int may_cut;  /* the damage may have hit bytes that were not durable; 2: or
+                   more, regardless of the order of writes */
   int found;    /* an error spoke of damage */
   int reported; /* lines of emb_verify */
   uint32_t cut_above; /* no write with an order up to this is missing ... */
-  uint32_t cut_below; /* ... and none from this on is there */
+  uint32_t cut_below; /* ... and no write from this one on is there */
   char text[600];     /* the first error */
 };
 
@@ -36,7 +36,7 @@ static int names_a_file(const char *text) {
   return named;
 }
 
-/* An error that is right for damage, and names the place. */
+/* Is the error right for damage, and does it name the place? */
 static int is_damage(struct judge *j, int rc, const char *text, int of_page) {
   int named = names_a_file(text) || strstr(text, "/lock") != NULL;
   if (of_page)
@@ -50,7 +50,7 @@ static int is_damage(struct judge *j, int rc, const char *text, int of_page) {
          blame(j, "error %d: %s", rc, text);
 }
 
-/* What the key is (0: absent) against what it must be. */
+/* Compares the key's value (0: absent) with the value it must have. */
 static int judge_key(struct judge *j, int64_t key, int32_t is) {
   const struct oracle *o = j->d->o;
   if (j->may_cut == 2 && is != o->value[key])
@@ -75,7 +75,7 @@ static int judge_key(struct judge *j, int64_t key, int32_t is) {
 static int32_t value_of(const struct damage_store *d, int64_t key,
                         const float *vector) {
   int32_t value = help_value(vector, d->story->dim, key);
-  return value ? value : INT32_MIN; /* zeros are no vector's */
+  return value ? value : INT32_MIN; /* no vector is all zeros */
 }
 
 static int judge_each(struct judge *j, emb_session *s) {
@@ -143,7 +143,7 @@ static void judge_line(void *arg, const char *line) {
     (void)blame(j, "a report that names no file: %s", line);
 }
 
-/* What the coordinator does when it opens the store. */
+/* Acts as the coordinator does when it opens the store. */
 static int judge_doubt(struct judge *j, emb_store *store, int *good) {
   emb_err err = {0, ""};
   uint64_t doubt = emb_in_doubt(store), recorded = j->d->o->recorded;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** damage_story.c -- the stories of damage_help.h, and how they are told.
+** damage_story.c -- the stories of damage_help.h, and the code that tells
+** them.
 */
 #include "damage_help.h"
 #include "layout_help.h"
@@ -12,7 +13,7 @@ struct writer {
   emb_session *s;
   struct oracle *o;
   const char *dir;
-  int tail;   /* nothing makes durable what comes now */
+  int tail;   /* nothing makes the following writes durable */
   int in_txn; /* of the session */
   int32_t begun[DAMAGE_KEYS], marked[DAMAGE_KEYS];
 };
@@ -99,7 +100,7 @@ static void w_rollback(struct writer *w, int prepared) {
   memcpy(w->o->value, w->begun, sizeof w->begun);
 }
 
-/* Keeps copies of the files as they are then. */
+/* Keeps copies of the files as of the checkpoint. */
 static void w_checkpoint(struct writer *w) {
   char copy[512];
   OK(w->s, emb_checkpoint(w->s));
@@ -116,7 +117,7 @@ static void w_checkpoint(struct writer *w) {
 
 void damage_no_report(void *arg, const char *line) { (void)arg, (void)line; }
 
-/* Everything into the files, nothing synced. */
+/* Writes everything to the files and syncs nothing. */
 static void w_flush(struct writer *w) {
   OK(w->s, emb_verify(w->s, damage_no_report, NULL));
 }
@@ -149,7 +150,7 @@ static void live(const struct story *story, struct oracle *o, const char *dir,
     help_close(store, w.s);
 }
 
-/* Where the pages are that hold writes of the tail. */
+/* Finds the pages that hold writes of the tail. */
 static void find_tail(struct damage_store *d) {
   const struct file *log = files_find(&d->files, "log");
   d->tail_page = UINT64_MAX;
@@ -260,8 +261,8 @@ static void write_large(struct writer *w, int life) {
   w_put(w, 500, 100, life * 4 + 3);
 }
 
-/* In the first life: there is one checkpoint, at its end, and its first extent
-** has no live record then. */
+/* In the first life: one checkpoint at its end, when the first extent has no
+** live record. */
 static void write_first(struct writer *w, int life) {
   (void)life;
   w_put(w, 0, DAMAGE_KEYS, 1);
@@ -284,7 +285,7 @@ static void write_decided_late(struct writer *w, int life) {
   w_prepare(w);
 }
 
-/* Both slots of the manifest say the same: they claim the store. */
+/* Both slots of the manifest are equal: they claim the store. */
 static void write_claimed(struct writer *w, int life) {
   if (life == 0)
     w_put(w, 0, DAMAGE_KEYS, 1);
@@ -306,8 +307,8 @@ static void write_long(struct writer *w, int life) {
   w_commit(w);
 }
 
-/* A transaction that is open makes recovery begin below what the checkpoint
-** names as durable. */
+/* An open transaction makes recovery begin below the position that the
+** checkpoint names as durable. */
 static void write_open(struct writer *w, int life) {
   emb_session *mine = w->s, *other = NULL;
   (void)life;
@@ -337,7 +338,8 @@ static void write_tail(struct writer *w, int life) {
 }
 
 /* Deltas and a snapshot of another store, which has no rows, leave a place in
-** their chains; then it has a consumer, and counts keys that stay out. */
+** their chains; then the store has a consumer, and counts keys that are not
+** admitted. */
 static void write_all_files(struct writer *w, int life) {
   emb_config config = {.dim = emb_dim(emb_session_store(w->s)),
                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,

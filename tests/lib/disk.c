@@ -13,7 +13,7 @@ uint64_t disk_random(struct disk *disk) { return disk__draw(&disk->random); }
 
 /* ---- paths --------------------------------------------------------------- */
 
-/* The directory that the last part of a path is in, and that part. */
+/* The directory that contains the last part of a path, and that part. */
 static int walk(const struct disk *disk, const char *path, uint32_t *dir,
                 char name[DISK_NAME]) {
   uint32_t at = 0;

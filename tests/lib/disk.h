@@ -2,18 +2,17 @@
 **
 ** disk.h -- a disk in memory that may lose power at any moment.
 **
-** STATE     Files and directories.  Of each there is what programs see, what
-**           is durable, and the list of operations in between.
+** STATE     Files and directories.  Each has the state that programs see, the
+**           durable state, and the list of operations in between.
 ** FACES     disk_env   a struct env, for the engine
 **           disk_vfs   an sqlite3_vfs, for SQLite
 **           Both work on the same files, and their operations are numbered in
 **           one order: the events of the disk.
-** CRASH     A recording notes all events from its start.  disk_player goes
-**           through them again, on a disk of its own, and can be stopped after
-**           each; disk_crash makes of such a moment a disk as it may be found
-**           after a power loss:
-**             - what was synced is there: a file's bytes and size by syncing
-**               the file, a name by syncing its directory;
+** CRASH     A recording notes all events from its start.  disk_player replays
+**           them on its own disk and can be stopped after each; disk_crash
+**           turns that moment into a disk as a power loss may leave it:
+**             - synced data is there: a file's bytes and size by syncing the
+**               file, a name by syncing its directory;
 **             - every other write is there, or not, or in part (units of 512
 **               or 4096 bytes), whatever happened to those before it;
 **             - the size that a write gave the file is there or not: bytes
@@ -24,7 +23,7 @@
 **           that keeps a journal does.
 ** QUEUES    Requests are carried out when they are submitted or only when they
 **           are waited for, in any order, some in two parts.  A sync does not
-**           cover what has not been carried out.
+**           cover requests that have not been carried out.
 ** TIME      Stands still; sleeping moves it on.
 ** THREADS   One.  A thread that is started never gets to run: the scheduler
 **           owes it no moment before the power is lost.
@@ -40,8 +39,8 @@
 struct disk;
 struct sqlite3_vfs;
 
-/* An empty disk, "/" and no more.  The seed decides what queues do, and what
-** env.random gives. */
+/* An empty disk, "/" and no more.  The seed decides the order of queues and
+** the numbers of env.random. */
 struct disk *disk_new(uint64_t seed);
 void disk_free(struct disk *disk);
 
@@ -86,9 +85,9 @@ size_t disk_events(const struct disk *disk);
 /* One line about event i of a recording. */
 void disk_describe(const struct disk *disk, size_t i, char *to, size_t size);
 
-/* What disk_record found. */
+/* A new disk in the state at disk_record. */
 struct disk *disk_player(const struct disk *recording);
-/* The player goes on until so many events have happened. */
+/* Plays until this many events have happened. */
 void disk_play(struct disk *player, const struct disk *recording,
                size_t events);
 /* Operations that a crash could undo now. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** disk_crash.c -- what a power loss may leave of a disk (see disk.h, CRASH).
+** disk_crash.c -- the state of a disk after a power loss (see disk.h, CRASH).
 */
 #include "disk_state.h"
 
-struct fate { /* of what was not synced */
+struct fate { /* of unsynced operations */
   enum disk_loss loss;
   uint64_t random;
   uint64_t end;                /* PREFIX: the first event that is lost */
@@ -24,7 +24,8 @@ static int stays(struct fate *fate, const struct disk_op *op, unsigned of) {
   }
 }
 
-/* Some of the units that the write touches; the first or last ones, or any. */
+/* Keeps some of the units that the write touches: the first, the last, or
+** any. */
 static void tear(struct fate *fate, struct disk_image *image,
                  const struct disk_op *op) {
   uint64_t unit = disk__draw(&fate->random) % 2 ? 512 : 4096;

@@ -2,7 +2,7 @@
 **
 ** disk_env.c -- the disk as the engine sees it; contracts in env.h.
 **
-** Memory is the real system's, and so are locks of threads.
+** Memory and thread locks are the real system's.
 */
 #include "disk_state.h"
 
@@ -24,7 +24,7 @@ struct env_lock {
 
 static struct disk *disk_of(struct env *env) { return env->context; }
 
-/* Of an open file or directory, which are a number and nothing else. */
+/* The handle of an open file or directory, which is only a number. */
 static void *handle(struct env *env, uint32_t number) {
   uint32_t *handle = env->allocate(env, sizeof *handle);
   if (handle != NULL)
@@ -77,7 +77,7 @@ static int file_truncate(struct env *env, struct env_file *file,
   return 0;
 }
 
-/* Of space there is no end here, but the file becomes longer. */
+/* Space never runs out here, but the file becomes longer. */
 static int file_reserve(struct env *env, struct env_file *file, uint64_t offset,
                         uint64_t bytes) {
   struct disk *disk = disk_of(env);
@@ -150,7 +150,7 @@ static int dir_list(struct env *env, const char *path,
 static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   uint32_t number;
   int rc = disk_find(disk_of(env), path, &number);
-  /* A device that no other disk has, and hardly a real one. */
+  /* A device number that no other disk has, and hardly a real one. */
   id[0] = ~disk_of(env)->device;
   id[1] = number;
   return rc;
@@ -192,13 +192,13 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
   env->release(env, lock);
 }
 
-/* No other process has this disk. */
+/* No other process uses this disk. */
 static void lock_settle(struct env *env, struct env_lock *lock,
                         enum env_lock_state state) {
   (void)env, (void)lock, (void)state;
 }
 
-/* By this process, or by none. */
+/* Held by this process, or by none. */
 static int lock_look(struct env *env, const char *path,
                      enum env_lock_state *state, int64_t *process) {
   uint32_t number;
@@ -224,7 +224,7 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
 
 /* ---- other processes ------------------------------------------------------
 **
-** None has this disk, nor sockets on it. */
+** None uses this disk or sockets on it. */
 
 static int port_open(struct env *env, struct env_dir *dir, const char *name,
                      struct env_port **port) {
@@ -243,7 +243,7 @@ static const char *is_remote(struct env *env, struct env_dir *dir) {
   return NULL;
 }
 
-/* Paths of the disk are all of them from its root. */
+/* All paths of the disk begin at its root. */
 static int absolute(struct env *env, const char *path, char *to, size_t size) {
   size_t n = strlen(path) + 1;
   (void)env;
@@ -255,8 +255,8 @@ static int absolute(struct env *env, const char *path, char *to, size_t size) {
 
 /* ---- queues ---------------------------------------------------------------
 **
-** done_bytes of a request says how much of it was carried out; it is finished
-** when that is all. */
+** done_bytes of a request says how much of it was carried out; the request is
+** finished when all of it was. */
 
 struct env_queue {
   struct disk *disk;
@@ -288,7 +288,7 @@ static void carry_out(struct disk *disk, struct env_io *io, uint32_t upto) {
   io->done_bytes = upto;
 }
 
-/* All of a request, or its first half, or nothing yet. */
+/* Carries out all of a request, its first half, or nothing yet. */
 static void begin(struct disk *disk, struct env_io *io) {
   uint64_t fate = disk_random(disk) % 8;
   uint32_t half = io->bytes / 2 & ~(uint32_t)511;
@@ -388,16 +388,16 @@ static void thread_join(struct env *env, void *thread) {
 }
 
 void disk_no_threads(struct env *env) {
-  env->port_open = port_open; /* a server needs one that runs */
+  env->port_open = port_open; /* a server needs a running thread */
   env->thread_start = thread_start;
   env->thread_join = thread_join;
 }
 
 /* ---- memory ----------------------------------------------------------------
 **
-** Thousands of stores are opened one after the other: what one gave back, the
-** next gets, because the system takes longer to make fresh pages than we to
-** clear them. */
+** Thousands of stores are opened one after another.  Each gets the memory
+** that the previous one gave back, because clearing pages takes less time
+** than getting fresh ones from the system. */
 
 enum { SPARE = 64 };
 static struct {

@@ -3,9 +3,9 @@
 ** disk_events.c -- what happens to a disk, and a recording of it.
 **
 ** Every change is an operation (struct disk_op), and disk__operate is the only
-** place where state changes: it changes what programs see, puts the operation
-** on its file's or directory's list of what is not synced, and notes it as an
-** event.  A player gives the same operations to it once more.
+** place where state changes: it changes what programs see, adds the operation
+** to its file's or directory's list of unsynced operations, and notes it as
+** an event.  A player passes it the same operations again.
 */
 #include "disk_state.h"
 
@@ -39,7 +39,7 @@ static void add_op(struct disk_ops *ops, const struct disk_op *op) {
   ops->list[ops->count++] = share_op(op);
 }
 
-/* The whole of an operation on bytes. */
+/* Applies all of an operation on bytes. */
 static void change_image(struct disk_image *image, const struct disk_op *op) {
   uint64_t end = op->offset + op->bytes;
   switch (op->kind) {
@@ -149,7 +149,7 @@ void disk_free(struct disk *disk) {
   free(disk);
 }
 
-/* A disk of what is durable on the other. */
+/* A new disk with the durable state of this one. */
 struct disk *disk__durable_copy(const struct disk *disk) {
   struct disk *copy = disk_new(disk->seed);
   for (size_t i = 1; i < disk->inode_count; i++)
@@ -162,7 +162,7 @@ struct disk *disk__durable_copy(const struct disk *disk) {
   return copy;
 }
 
-/* What is durable is what programs see. */
+/* Programs now see the durable state. */
 void disk__show_durable(struct disk *disk) {
   for (size_t i = 0; i < disk->inode_count; i++) {
     struct disk_inode *inode = &disk->inodes[i];

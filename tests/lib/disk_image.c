@@ -2,8 +2,8 @@
 **
 ** disk_image.c -- the bytes of a file and the names in a directory.
 **
-** Bytes are kept in blocks that are counted and copied when changed, so that a
-** crash at each of thousands of events copies pointers only.
+** Bytes are kept in reference-counted blocks that are copied on write, so
+** that a crash at each of thousands of events copies only pointers.
 */
 #include "disk_state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** disk_state.h -- what the files disk*.c share.
+** disk_state.h -- shared by the files disk*.c.
 */
 #ifndef EMB_DISK_STATE_H
 #define EMB_DISK_STATE_H
@@ -51,7 +51,7 @@ struct disk_op {
   enum disk_op_kind kind;
   int is_dir;      /* LINK */
   uint32_t file;   /* file or directory that changes */
-  uint32_t other;  /* LINK, RENAME: which gets the name */
+  uint32_t other;  /* LINK, RENAME: the inode that gets the name */
   uint64_t number; /* its place among all events */
   uint64_t offset;
   uint64_t bytes; /* TRUNCATE: the size */
@@ -87,8 +87,8 @@ struct disk {
   struct disk_ops events;
 };
 
-/* disk_image.c.  Memory that is there, or the program ends: a test that runs
-** out of it has nothing to report. */
+/* disk_image.c.  Returns the memory, or ends the program if it is NULL: a
+** test that runs out of memory has nothing to report. */
 void *disk__enough(void *memory);
 void *disk__more(void *memory, size_t n, size_t *room, size_t bytes);
 uint64_t disk__draw(uint64_t *state); /* a random number */
@@ -109,12 +109,12 @@ void disk__set_name(struct disk_names *names, const char *name, uint32_t file);
 
 /* disk_events.c */
 void disk__operate(struct disk *disk, const struct disk_op *op);
-/* The operation is done with; its bytes may be shared. */
+/* Releases the operation; its bytes may be shared. */
 void disk__drop_op(struct disk_op *op);
 void disk__change_names(struct disk_names *names, const struct disk_op *op);
-/* A disk of what is durable on the other; nothing is seen of it yet. */
+/* A new disk with the durable state of this one; programs do not see it yet. */
 struct disk *disk__durable_copy(const struct disk *disk);
-/* What is durable is what programs see. */
+/* Programs now see the durable state. */
 void disk__show_durable(struct disk *disk);
 
 void disk__env_init(struct disk *disk);

@@ -2,7 +2,7 @@
 **
 ** disk_vfs.c -- the disk as SQLite sees it.
 **
-** What SQLite's own VFS for Unix does, on the disk: the same syncs of
+** Does on the disk what SQLite's own VFS for Unix does: the same syncs of
 ** directories (after a journal or WAL was created, when it is first synced;
 ** after a file was deleted, if asked), the same answers about the device.
 ** Several connections of one process may use it: locks are counts in the
@@ -20,7 +20,7 @@ struct file {
   uint32_t number;
   int level;       /* SQLITE_LOCK_* */
   int sync_parent; /* at the next sync */
-  int temporary;   /* it goes when it is closed */
+  int temporary;   /* it is deleted when it is closed */
   unsigned shm_shared, shm_exclusive;
   int uses_shm;
   char path[512];
@@ -101,7 +101,7 @@ static int file_size(sqlite3_file *f, sqlite3_int64 *bytes) {
   return SQLITE_OK;
 }
 
-/* Whether the others allow this file one level more. */
+/* Whether the other connections allow this file the next lock level. */
 static int may_have(const struct disk_inode *inode, int level) {
   switch (level) {
   case SQLITE_LOCK_SHARED:

@@ -4,7 +4,7 @@
 #     tests/lib/earlier.sh COMMIT
 #
 # Prints the path of the library, below build/earlier/.  Exit status 1, and the
-# reason as the output: there is no such commit here, as in a release or in a
+# reason as the output: the commit is not here, as in a release or in a
 # shallow clone, or it cannot be built.
 set -u
 cd "$(dirname "$0")/../.." || exit 2

@@ -3,9 +3,9 @@
 ** env_memory.c -- see env_memory.h.
 **
 ** A file keeps its content until it is neither named nor open.  Every block
-** that the engine takes begins with its size.  What was mapped is kept and
-** given out again, for fresh pages cost more than all else that a fuzzer
-** does.
+** that the engine takes begins with its size.  Mapped memory is kept and
+** given out again, because fresh pages cost more than everything else that a
+** fuzzer does.
 */
 #include "env_memory.h"
 
@@ -19,7 +19,7 @@ struct node {  /* a file */
   char *path;  /* NULL: it was unlinked */
   char *bytes; /* mapped; zero from size on */
   size_t size, room;
-  unsigned char *blocks; /* which of its blocks have space: a byte for each */
+  unsigned char *blocks; /* which of its blocks have space: one byte each */
   size_t block_count;
   unsigned opens;
   uint64_t number; /* stays when it is renamed */
@@ -43,7 +43,7 @@ enum { BLOCK = 4096 };
 
 static struct node *nodes;
 static uint64_t held, randoms, made;
-static uint64_t space, used; /* in blocks; 0: as much as there is */
+static uint64_t space, used; /* in blocks; 0: unlimited */
 
 /* ---- nodes --------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static void give_blocks(struct node *node, size_t from, size_t to) {
   }
 }
 
-/* Space for the bytes, or ENOSPC and none. */
+/* Takes space for all the bytes, or returns ENOSPC and takes none. */
 static int take_blocks(struct node *node, size_t offset, size_t bytes) {
   size_t from = offset / BLOCK, to = (offset + bytes + BLOCK - 1) / BLOCK;
   size_t missing = 0;
@@ -277,7 +277,7 @@ static int path_rename(struct env *env, const char *from, const char *to) {
   return 0;
 }
 
-/* All directories are there. */
+/* All directories exist. */
 static int dir_make(struct env *env, const char *path) {
   (void)env, (void)path;
   return EEXIST;
@@ -326,7 +326,7 @@ static int dir_list(struct env *env, const char *path,
   return 0;
 }
 
-/* A directory is there as long as there is a file in it. */
+/* A directory exists as long as it contains a file. */
 static int is_there(const char *path) {
   size_t n = strlen(path);
   for (struct node *node = nodes; node; node = node->next)
@@ -336,7 +336,7 @@ static int is_there(const char *path) {
   return 0;
 }
 
-/* Of files alone; time stands still. */
+/* For files only; time stands still. */
 static int file_about(struct env *env, struct env_file *file, const char *path,
                       struct env_about *about) {
   const struct node *node = file ? file->node : find(path);
@@ -403,7 +403,7 @@ static int byte_lock_lowest(struct env *env, struct env_file *file,
 
 /* ---- other processes --------------------------------------------------
 **
-** None has these directories. */
+** None uses these directories. */
 
 static int port_open(struct env *env, struct env_dir *dir, const char *name,
                      struct env_port **port) {
@@ -422,7 +422,7 @@ static const char *is_remote(struct env *env, struct env_dir *dir) {
   return NULL;
 }
 
-/* A path is a name and no more. */
+/* A path is only a name. */
 static int absolute(struct env *env, const char *path, char *to, size_t size) {
   size_t n = strlen(path) + 1;
   (void)env;
@@ -434,7 +434,7 @@ static int absolute(struct env *env, const char *path, char *to, size_t size) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-enum { HEAD = 64 }; /* the size, and as aligned as the real ones are */
+enum { HEAD = 64 }; /* holds the size, and keeps the real alignment */
 
 static void *allocate(struct env *env, size_t bytes) {
   char *block;
@@ -486,7 +486,7 @@ static void unmap(struct env *env, void *memory, size_t bytes) {
   env_sync()->unmap(NULL, memory, bytes);
 }
 
-/* A day of 2023, for ever. */
+/* Always the same day of 2023. */
 static uint32_t wall_s(struct env *env) {
   (void)env;
   return UINT32_C(1700000000);
@@ -503,7 +503,7 @@ static int fill_random(struct env *env, void *to, size_t bytes) {
 
 struct env *env_memory(void) {
   static struct env table;
-  table = *env_sync(); /* its queues call the table that they are opened in */
+  table = *env_sync(); /* its queues call the table that opened them */
   table.open = file_open;
   table.close = file_close;
   table.read = file_read;

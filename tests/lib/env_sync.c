@@ -70,7 +70,8 @@ struct spare { /* mapped, and not in use */
 static struct spare *spares;
 static pthread_mutex_t spares_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Zeroes what is resident: the rest is zero, and stays away. */
+/* Zeroes the resident pages; the rest is zero already and stays
+** non-resident. */
 static void clean(char *memory, size_t bytes) {
   unsigned char resident[SPARE_PAGES_MAX];
   size_t pages = (bytes + PAGE - 1) / PAGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_body.c -- the bodies of fail_body.h, and the table of them.
+** fail_body.c -- the bodies of fail_body.h, and their table.
 */
 #include "fail_body.h"
 
@@ -46,7 +46,7 @@ static void body_write(struct fail *w) {
 static void body_transaction(struct fail *w) {
   if (!fail_open(w))
     return;
-  if (fail_begin(w)) { /* undone after a prepare */
+  if (fail_begin(w)) { /* rolled back after a prepare */
     fail_txn_all(w, 20);
     fail_prepare(w);
     fail_rollback(w);
@@ -61,14 +61,14 @@ static void body_transaction(struct fail *w) {
     fail_read(w, FAIL_PEEK, FAIL_KEYS, FAIL_TXN, 1);
     fail_commit(w);
   }
-  if (fail_begin(w)) { /* prepared, gone on with, prepared again */
+  if (fail_begin(w)) { /* prepared, continued, prepared again */
     fail_txn_write(w, 0, 5, 24);
     fail_prepare(w);
     fail_txn_all(w, 25);
     if (w->mine[FAIL_TXN - 1] >> 25 & 1)
       fail_prepare(w);
     else
-      w->number = 0; /* a part of the keys is not to be committed */
+      w->number = 0; /* part of the keys must not be committed */
     if (w->number)
       fail_commit(w);
     else
@@ -82,7 +82,7 @@ static void body_transaction(struct fail *w) {
     else
       fail_rollback(w);
   }
-  if (fail_begin(w)) { /* and undone without a prepare */
+  if (fail_begin(w)) { /* and rolled back without a prepare */
     fail_txn_all(w, 26);
     fail_rollback(w);
   }
@@ -123,7 +123,7 @@ static void body_ahead(struct fail *w) {
   fail_read(w, FAIL_PREFETCH, 9, 20, 51);
 }
 
-/* Reads a scan to its end; the rows must be right, and all there. */
+/* Reads a scan to its end; all rows must be there and be right. */
 static void scan(struct fail *w, int order, int64_t lo, int64_t hi) {
   emb_scan *scan;
   int came = 0, rc = EMB_OK;
@@ -162,8 +162,8 @@ static void nearest(struct fail *w, size_t n) {
                (int)counts[0]);
 }
 
-/* From the index, from a list, and by a law that has to find the highest key.
- */
+/* From the index, from a list, and by a distribution that must find the
+** highest key. */
 static void samples(struct fail *w, size_t n, uint32_t distribution) {
   static float vectors[600 * FAIL_DIM];
   static int64_t keys[600];
@@ -204,7 +204,7 @@ static void body_scan(struct fail *w) {
     FAIL_CHECK(w, emb_stats(w->store, stats, 128) > 20, "few metrics");
 }
 
-/* A snapshot, as many rows as there were when it was taken. */
+/* Reads a snapshot: it has as many rows as there were when it was taken. */
 static void read_snapshot(struct fail *w, const char *name, int64_t count) {
   emb_snap *snap;
   size_t n = 1;
@@ -263,7 +263,7 @@ static void body_snapshot(struct fail *w) {
     read_snapshot(w, "one", count);
 }
 
-/* A delta, row by row; as many as were put and deleted. */
+/* Reads a delta row by row: it has as many rows as were put and deleted. */
 static void read_delta(struct fail *w, int puts, int deletions) {
   static uint8_t ops[200];
   emb_delta *delta;
@@ -288,7 +288,7 @@ static void read_delta(struct fail *w, int puts, int deletions) {
     (void)FAIL_TRY(w, emb_delta_ack(w->s, "reader", 0));
 }
 
-/* Applied to the store that it is of, a delta changes nothing. */
+/* A delta changes nothing when it is applied to its own store. */
 static void body_delta(struct fail *w) {
   char path[600], made[620];
   emb_delta_file about;
@@ -327,8 +327,8 @@ static void body_delta(struct fail *w) {
 }
 
 /* More rows than the capacity, some of them old: they expire and are evicted,
-** from memory and from disk, by the writer, by steps and when asked for.
-** Beside that a key is counted that does not come in. */
+** from memory and from disk, by the writer, by steps and on request.  In
+** addition a key that is not admitted is counted. */
 static void body_forget(struct fail *w) {
   uint8_t ops[100];
   uint64_t positions[100];
@@ -367,7 +367,7 @@ static void body_forget(struct fail *w) {
   fail_count(w, 1);
 }
 
-/* The budget is what was asked for, or what it was. */
+/* The budget becomes the requested one, or stays as it was. */
 static void resize(struct fail *w, uint64_t mib) {
   if (!w->s)
     return;
@@ -405,9 +405,9 @@ static void body_memory(struct fail *w) {
   fail_read(w, FAIL_GET, 7, 12, 89);
 }
 
-/* More than fits: what is hot is written down and read in again.  Whatever of
-** that fails costs the warmth alone: no call reports it but those that would
-** without it. */
+/* More than fits: the list of hot rows is written and read in again.  A
+** failure there costs only the warmth: no call reports it except those that
+** would do so without it. */
 static void body_warm(struct fail *w) {
   if (!fail_open(w))
     return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_body.h -- the bodies that fail_io.c and fail_memory.c run, and the
-** directories that they start from.
+** directories from which they start.
 */
 #ifndef EMB_FAIL_BODY_H
 #define EMB_FAIL_BODY_H
@@ -24,8 +24,9 @@ struct fail *fail_start(struct fail_base bases[BASES], const char *dir);
 
 void fail_end(struct fail *w);
 
-/* All bodies whose name has BODY, one call in `stride` once and all later ones
-** for one in FAIL_STRIDE of these; with LONG every call. */
+/* All bodies whose name contains BODY.  One call in `stride` fails once; for
+** one in FAIL_STRIDE of these all later calls fail too; with LONG every
+** call. */
 void fail_all(struct fail *w, const struct fail_base bases[BASES],
               uint32_t kinds, int error, unsigned stride);
 

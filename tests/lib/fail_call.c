@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_call.c -- the operations of fail_help.h: public calls, and what may come
-** of them.
+** fail_call.c -- the operations of fail_help.h: public calls, and their
+** possible outcomes.
 */
 #include "fail_help.h"
 
@@ -59,7 +59,7 @@ static emb_config fail_config(const struct fail *w) {
                       .staleness = 3};
 }
 
-/* A transaction in doubt is decided as its coordinator has noted. */
+/* Decides a transaction in doubt as its coordinator has noted. */
 static int fail_resolve(struct fail *w) {
   emb_err err = {0, ""};
   uint64_t number = emb_in_doubt(w->store);
@@ -87,7 +87,7 @@ int fail_open(struct fail *w) {
   return w->s != NULL && fail_resolve(w);
 }
 
-/* A checkpoint was taken: what is there now stays. */
+/* A checkpoint was taken: the present rows stay. */
 static void keep_all(struct fail *w) {
   memcpy(w->after, w->now, sizeof w->after);
   w->kept = w->counted;
@@ -250,7 +250,8 @@ void fail_count(struct fail *w, int n) {
 
 void fail_counts(struct fail *w) {
   const char *name = strrchr(w->f.first_path, '/');
-  /* After a run that failed for ever the store is opened on a sound machine. */
+  /* After a run with a lasting failure the store is opened on a sound
+  ** machine. */
   int unread = w->f.fired && ((w->f.forever && w->f.nth) ||
                               (name && strcmp(name, "/" SEEN_NAME) == 0));
   int unwritten = w->f.fired && w->f.error == ENOSPC &&

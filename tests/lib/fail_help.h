@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
 **
 ** fail_help.h -- a workload over emb.h in which calls of the env are failed,
-** and an oracle of what may be left.
+** and an oracle of the rows that may be left.
 **
 ** BODY      A function that works on a store: each public call goes through
-**           one of the operations below, which says beforehand what may
-**           happen and checks the outcome.  A body goes on after an error.
-** ORACLE    For each key two sets of values, as bits: `now`, what a read may
-**           give, and `after`, what may be there when the store is opened
-**           again.  Bit 0: the key is absent.  A write that failed may have
-**           happened or not, so its value is added; one that succeeded is
-**           the only value.  A checkpoint, or a commit after a prepare, makes
-**           `after` the same as `now`.  Keys of transactions change together.
+**           one of the operations below, which states the possible outcomes
+**           beforehand and checks the actual one.  A body continues after an
+**           error.
+** ORACLE    For each key two sets of values, as bits: `now`, those that a
+**           read may give, and `after`, those that may be there when the
+**           store is reopened.  Bit 0: the key is absent.  A write that
+**           failed may have happened or not, so its value is added; one that
+**           succeeded is the only value.  A checkpoint, or a commit after a
+**           prepare, makes `after` the same as `now`.  Keys of transactions
+**           change together.
 ** LOOP      fail_each runs a body from a copy of a prepared directory, once
-**           for each call that can be failed, until a run is over before its
-**           round came.  Without LONG, failures that last are tried for one
+**           for each call that can be failed, until a run ends before its
+**           call came.  Without LONG, failures that last are tried for one
 **           call in FAIL_STRIDE only.
-** AFTER     a run: reads go on; writes are refused if the log or the manifest
-**           could not be written, unless there was no space, then they go on;
-**           closing gives everything back to the env;
-**           the store, or a copy of its files made before the close, as a
-**           kill would leave them, opens, has nothing but what may be there,
+** AFTER     a run: reads continue; writes are refused if the log or the
+**           manifest could not be written, unless there was no space, then
+**           they continue; closing gives everything back to the env; the
+**           store, or a copy of its files made before the close, as a kill
+**           would leave them, opens, has only rows that may be there,
 **           verifies, and takes writes.
 */
 #ifndef EMB_FAIL_HELP_H
@@ -48,22 +50,22 @@ enum {
 struct fail {
   struct failing f;
   char dir[300];
-  uint32_t flags; /* of emb_open, beside CREATE */
+  uint32_t flags; /* of emb_open, besides CREATE */
   int memory;     /* memory fails: nothing else is affected */
   uint32_t codes; /* bits of the codes that a call may give */
 
   emb_store *store;
   emb_session *s;
   uint64_t now[FAIL_ALL], after[FAIL_ALL];
-  uint64_t mine[FAIL_TXN]; /* as the open transaction sees it; 0: as now */
+  uint64_t mine[FAIL_TXN]; /* as seen by the open transaction; 0: as now */
   uint64_t saves[FAIL_SAVES][FAIL_TXN];
   int saved[FAIL_SAVES];
   uint64_t number, decided; /* prepared now; newest that was committed */
   int destroyed;            /* the store may be gone as a whole */
   int forgets;              /* any row may have been evicted, or expired */
-  uint64_t counted, counted_most; /* a key that is no row came so often, */
-  uint64_t kept;        /* and so often at least when the store is reopened, */
-  uint64_t kept_before; /* or so often, if it could not be written since */
+  uint64_t counted, counted_most; /* a key without a row came this often, */
+  uint64_t kept; /* and at least this often when the store is reopened, */
+  uint64_t kept_before; /* or this often, if it could not be written since */
   int refused;          /* some call has failed */
   int whole;            /* nothing had failed when the store was opened */
   int stop;             /* a check failed: the rest would only repeat it */
@@ -106,7 +108,7 @@ void fail_is_empty(struct fail *w);
 
 void fail_fill(struct fail *w, int from, int n, int stride, int32_t value);
 
-/* The n keys that were filled in may get these values, or have got them. */
+/* The n keys that were filled in may get these values, or got them. */
 void fail_may(struct fail *w, int n, uint64_t bits);
 
 void fail_has(struct fail *w, int n, uint64_t bits);
@@ -121,7 +123,8 @@ void fail_delete(struct fail *w, int from, int n, int stride);
 /* Adds 1 to each element: the value becomes the next one. */
 void fail_rmw(struct fail *w, int from, int n, int stride);
 
-/* The rows that a read gave are what may be there; from now on they are it. */
+/* The rows that a read gave are possible ones; from now on they are the only
+** ones. */
 void fail_saw(struct fail *w, int n);
 
 enum { FAIL_GET, FAIL_PEEK, FAIL_PREFETCH };
@@ -132,13 +135,14 @@ void fail_checkpoint(struct fail *w);
 
 void fail_optimize(struct fail *w);
 
-/* A key that stays out comes n times.  What failed may have been counted. */
+/* A key that is not admitted comes n times.  Failed calls may have been
+** counted. */
 void fail_count(struct fail *w, int n);
 
-/* What was counted is what it was at a checkpoint, or nothing if the file could
-** not be read.  A checkpoint goes on if there was no space to write the counts:
-** then they are those of an earlier one, at least of the last before anything
-** had failed. */
+/* The counts are those of a checkpoint, or zero if the file could not be
+** read.  A checkpoint goes on if there was no space to write the counts: then
+** they are those of an earlier checkpoint, at least of the last one before
+** anything failed. */
 void fail_counts(struct fail *w);
 
 /* Background work until there is none, at most n pieces.  It has no text. */
@@ -152,7 +156,7 @@ void fail_txn_write(struct fail *w, int from, int n, int32_t value);
 
 void fail_savepoint(struct fail *w, int number);
 
-/* Of a savepoint that was made. */
+/* Rolls back to a savepoint that was made. */
 void fail_rollback_to(struct fail *w, int number);
 
 void fail_prepare(struct fail *w);
@@ -165,7 +169,7 @@ void fail_rollback(struct fail *w);
 
 void fail_remove(const char *dir);
 
-/* A directory as a kill would leave it now. */
+/* Copies a directory as a kill would leave it now. */
 void fail_copy(const char *from, const char *to);
 
 struct fail_case {
@@ -174,14 +178,14 @@ struct fail_case {
   uint32_t flags;
 };
 
-struct fail_base { /* a prepared directory, and what is in it */
+struct fail_base { /* a prepared directory, and its content */
   char dir[320];
   uint64_t after[FAIL_ALL];
   uint64_t decided;
 };
 
-/* What runs now; an alarm that comes means that it hangs, says so, and ends the
-** process: signal(SIGALRM, fail_alarm). */
+/* The present run.  An alarm means that it hangs; fail_alarm says so and ends
+** the process: signal(SIGALRM, fail_alarm). */
 extern char fail_watched[200];
 void fail_alarm(int signal);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_run.c -- runs of a body, what must hold after each, and the loop over
-** the calls that fail: see fail_help.h.
+** fail_run.c -- runs of a body, the checks after each, and the loop over the
+** calls that fail: see fail_help.h.
 */
 #include "fail_help.h"
 
@@ -33,7 +33,7 @@ void fail_copy(const char *from, const char *to) {
   fail_remove(to);
   DIR *d = opendir(from);
   if (d == NULL)
-    return; /* an absent one gives an absent one */
+    return; /* an absent directory gives an absent copy */
   (void)mkdir(to, 0777);
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
     char a[700], b[700];
@@ -70,13 +70,14 @@ static void fail_reopen(struct fail *w) {
     fail_counts(w);
 }
 
-/* A write to the log found no space, and that was all: it is tried again. */
+/* The only failure was a write to the log that found no space: it is
+** retried. */
 static int fail_must_go_on(const struct fail *w) {
   return w->f.fired && w->whole && emb_is_owner(w->store) && !w->f.forever &&
          w->f.first == FAILING_QUEUE_WRITE && w->f.error == ENOSPC;
 }
 
-/* Some write to the log or manifest has failed: nothing more is written. */
+/* Some write to the log or manifest failed: nothing more is written. */
 static int fail_must_refuse(const struct fail *w) {
   const char *path = w->f.first_path;
   size_t n = strlen(path);
@@ -113,7 +114,7 @@ static void fail_finish(struct fail *w, int crash) {
       fail_checkpoint(w);
     }
     if (w->destroyed && emb_count(w->s) == 0)
-      fail_is_empty(w); /* to ask for that may be what failed */
+      fail_is_empty(w); /* the call that asks may have failed */
     if (!emb_in_doubt(w->store)) {
       fail_read(w, FAIL_PEEK, 0, FAIL_ALL, 1);
       if (w->memory)
@@ -123,7 +124,8 @@ static void fail_finish(struct fail *w, int crash) {
   if (crash)
     fail_copy(w->dir, copy);
   if (crash && !w->stop) {
-    /* What is closed now may be whole, but what a kill left counts. */
+    /* The close may have saved everything, but the copy shows what a kill
+    ** leaves. */
     uint64_t after[FAIL_ALL], kept = w->kept, before = w->kept_before;
     memcpy(after, w->after, sizeof after);
     fail_close(w);
@@ -156,7 +158,7 @@ void fail_alarm(int signal) {
   _exit(3);
 }
 
-/* One run; 1: its turn came. */
+/* One run; 1: the call to fail was reached. */
 static int fail_run(struct fail *w, const struct fail_case *c,
                     const struct fail_base *base, uint32_t kinds, uint64_t n,
                     int forever, int error) {

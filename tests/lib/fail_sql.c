@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_sql.c -- the steps in SQL during which something fails, and what is
-** examined afterwards: see fail_sql.h.
+** fail_sql.c -- the SQL steps during which something fails, and the
+** examination afterwards: see fail_sql.h.
 */
 #include "fail_sql.h"
 
@@ -139,7 +139,7 @@ int sql_run(struct fail_sql *w, const char *sql, struct sql_text *out) {
   out->length = 0;
   out->text[0] = '\0';
   int rc = sqlite3_exec(w->db, sql, sql_row, out, NULL);
-  /* What it returns where it has no memory for a column's text. */
+  /* SQLite returns this where it has no memory for a column's text. */
   return rc == SQLITE_ROW ? sqlite3_extended_errcode(w->db) : rc;
 }
 
@@ -183,7 +183,7 @@ static int sql_step(struct fail_sql *w, int i) {
   const char *text = sqlite3_errmsg(w->db);
   SQL_CHECK(w, fired, "%.60s gave %d without a cause: %s", fail_steps[i].sql,
             rc, text);
-  /* A table of a step before may not have been made. */
+  /* A table of an earlier step may not have been made. */
   int missing = rc == SQLITE_ERROR && !w->again && text &&
                 strstr(text, "no such table: ");
   SQL_CHECK(w, missing || w->code_is_right(rc), "%.60s gave %d: %s",
@@ -198,7 +198,7 @@ void sql_may_be(struct fail_sql *w, int64_t state, int surely) {
   w->states[w->state_count++] = state;
 }
 
-/* What p would be after the step; found out when nothing fails. */
+/* The state of p after the step, as found by the run in which nothing fails. */
 int64_t sql_after[FAIL_STEPS];
 
 static void sql_steps(struct fail_sql *w, int learn) {
@@ -218,13 +218,13 @@ static void sql_steps(struct fail_sql *w, int learn) {
       sql_after[i] = sql_number(w, FAIL_STATE);
     if (fail_steps[i].writes) {
       if (!done && !known)
-        return; /* what it would make of this is not known */
+        return; /* its result from this state is not known */
       if (!known)
         return;
       sql_may_be(w, sql_after[i], done);
       known &= done;
       if (!known)
-        return; /* the next ones would start from another state */
+        return; /* the next steps would start from another state */
     }
   }
 }

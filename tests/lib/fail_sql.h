@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_sql.h -- a workload in SQL during which something fails, and what must
-** hold afterwards.
+** fail_sql.h -- an SQL workload during which something fails, and the
+** conditions that must hold afterwards.
 **
 ** TABLES    items holds emb_scale(one, n) where p, an ordinary table, holds n.
-**           Each transaction changes both, so that they agree or something is
-**           wrong.  `state` is one number for all of p.
+**           Each transaction changes both, so a difference is an error.
+**           `state` is one number for all of p.
 ** STEPS     A step that failed is rolled back and, when only memory failed and
-**           only once, tried again: then it works, and gives what it gives
-**           when nothing fails.
-** AFTER     a run the database is closed and opened anew: both tables agree,
-**           the state is that of the last COMMIT that returned, or of one
-**           that failed after it; 'integrity-check' is content; emb_gc finds
-**           no store of a table to take away; what the run had is given back.
+**           only once, tried again: then it works, and gives the same result
+**           as when nothing fails.
+** AFTER     a run the database is closed and reopened: both tables agree, the
+**           state is that of the last COMMIT that returned, or of one that
+**           failed after it; 'integrity-check' is content; emb_gc finds no
+**           table's store to delete; everything that the run took is given
+**           back.
 */
 #ifndef EMB_FAIL_SQL_H
 #define EMB_FAIL_SQL_H
@@ -29,11 +30,11 @@ struct fail_sql {
   struct failing f;
   char dir[300], base[320], file[320];
   sqlite3 *db;
-  int memory;                      /* what fails is memory */
+  int memory;                      /* only memory fails */
   int (*code_is_right)(int code);  /* extended code of a failed step */
   int (*fired)(struct fail_sql *); /* has something failed yet? */
   void (*disarm)(struct fail_sql *);
-  /* The n-th call fails, or all from there on; `what` is to say which. */
+  /* The n-th call fails, or all from there on; `what` must say which. */
   void (*arm)(struct fail_sql *, uint64_t n, int forever);
   int again;                      /* a step that failed works then */
   char *wanted[FAIL_STEPS];       /* results when nothing fails */
@@ -65,20 +66,20 @@ void sql_close(struct fail_sql *w);
 
 void sql_may_be(struct fail_sql *w, int64_t state, int surely);
 
-/* What p would be after the step; found out when nothing fails. */
+/* The state of p after the step, as found by the run in which nothing fails. */
 extern int64_t sql_after[FAIL_STEPS];
 
 void sql_check_all(struct fail_sql *w);
 
 void sql_run_all(struct fail_sql *w, int learn);
 
-/* A run in which nothing fails, then runs in which calls fail in turn, once and
-** for ever: one in `stride`, which the seed chooses.  Prints for `name` how
-** many `counted` there were. */
+/* A run in which nothing fails, then runs in which calls fail in turn, once
+** or from then on: one in `stride`, which the seed chooses.  Prints for
+** `name` how many `counted` there were. */
 void sql_each(struct fail_sql *w, unsigned stride, const char *name,
               const char *counted);
 
-/* The database that all runs start from, and what they give. */
+/* The database from which all runs start, and their results. */
 struct fail_sql *sql_start(const char *dir);
 
 void sql_end(struct fail_sql *w);

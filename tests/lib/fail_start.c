@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** fail_start.c -- the directories that the bodies start from, and the loop over
-** all bodies: see fail_body.h.
+** fail_start.c -- the directories from which the bodies start, and the loop
+** over all bodies: see fail_body.h.
 */
 #include "fail_body.h"
 
-/* A run of its own in which nothing fails, and a copy of its directory made
+/* A separate run in which nothing fails, and a copy of its directory made
 ** before or after the close. */
 static void make_base(struct fail *w, struct fail_base *base, int which) {
   struct failing *f = &w->f;

@@ -4,23 +4,23 @@
 **
 ** ROLE      struct failing stands between the engine and another env.  It
 **           counts the calls of chosen kinds and fails the n-th, or all from
-**           the n-th on, with a chosen errno.  A loop over n that ends when
-**           a run was over before its n-th call has failed every call there
-**           is.  Pass it to env_set_default, or to whatever takes an env.
+**           the n-th on, with a chosen errno.  A loop over n that ends when a
+**           run makes fewer than n calls has failed every call there is.
+**           Pass it to env_set_default, or to whatever takes an env.
 ** QUEUES    A queue is a list: requests are carried out at queue_wait, in an
 **           order and in batches that the seed decides.  So a run is the same
 **           each time, whatever the machine does, and completions come in
-**           orders that a disk would rarely give.
-**           A read that fails leaves rubbish in its buffer; a write that fails
-**           has written nothing, or its first half.
-** BOOKS     What was given out and not taken back is counted: files, locks,
-**           queues, threads, memory; ports, peers and watches as files.  After
-**           a close all must be 0.
-** CLOCK     now_us is the real clock plus skew_us, or with still_us set that
-**           plus skew_us; the same goes for wall_s and still_wall_s.  With
-**           `jump` set, a sleep or a wait for a condition or a word moves
-**           skew_us and does not sleep; it takes late_us longer than it was to.
-**           A wait for another process waits.
+**           orders that a disk would rarely give.  A failed read leaves
+**           garbage in its buffer; a failed write has written nothing, or its
+**           first half.
+** BOOKS     Resources given out and not taken back are counted: files, locks,
+**           queues, threads, memory; ports, peers and watches as files.
+**           After a close all must be 0.
+** CLOCK     now_us is the real clock plus skew_us, or with still_us set,
+**           still_us plus skew_us; the same holds for wall_s and
+**           still_wall_s.  With `jump` set, a sleep or a wait for a condition
+**           or a word moves skew_us instead of sleeping; it takes late_us
+**           longer than asked.  A wait for another process waits.
 ** THREADS   Calls may come from any thread.  Arm and read it while none runs.
 */
 #ifndef EMB_FAILING_H
@@ -71,13 +71,13 @@ _Static_assert(FAILING_KINDS < 32, "a bit for each, and one beyond");
 #define FAILING_MEMORY                                                         \
   (FAILING_BIT(FAILING_ALLOCATE) | FAILING_BIT(FAILING_RESIZE) |               \
    FAILING_BIT(FAILING_MAP) | FAILING_BIT(FAILING_SHARED))
-/* What may find the disk full. */
+/* Calls that may find the disk full. */
 #define FAILING_WRITES                                                         \
   (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_WRITE) |                    \
    FAILING_BIT(FAILING_SYNC) | FAILING_BIT(FAILING_TRUNCATE) |                 \
    FAILING_BIT(FAILING_MAKE_DIR) | FAILING_BIT(FAILING_SYNC_DIR) |             \
    FAILING_BIT(FAILING_RESERVE) | FAILING_BIT(FAILING_QUEUE_WRITE))
-/* What takes a descriptor. */
+/* Calls that take a descriptor. */
 #define FAILING_DESCRIPTORS                                                    \
   (FAILING_BIT(FAILING_OPEN) | FAILING_BIT(FAILING_OPEN_DIR) |                 \
    FAILING_BIT(FAILING_LIST_DIR) | FAILING_BIT(FAILING_LOCK) |                 \
@@ -99,17 +99,17 @@ struct failing {
   uint64_t random; /* state of the generator that orders completions; lock */
 
   pthread_mutex_t lock;
-  uint32_t kinds; /* bits; lock, as all that follows */
+  uint32_t kinds; /* bits; lock, like all that follows */
   uint64_t nth;   /* 0: none fails */
   int forever;
   int error;
 
-  uint64_t calls; /* of these kinds since it was armed */
-  uint64_t fired; /* of them that failed */
+  uint64_t calls; /* of these kinds since arming */
+  uint64_t fired; /* how many of them failed */
   enum failing_kind first;
   char first_path[256]; /* of the file, "" where there is none */
-  uint64_t resyncs;     /* syncs of a file of which one had failed before */
-  uint64_t sync_calls;  /* of files, whatever became of them */
+  uint64_t resyncs;     /* syncs of a file after a failed one */
+  uint64_t sync_calls;  /* of files, successful or not */
 
   int64_t files, locks, queues, threads, blocks;
 };
@@ -122,9 +122,9 @@ void failing_free(struct failing *);
 void failing_arm(struct failing *, uint32_t kinds, uint64_t n, int forever,
                  int error);
 void failing_disarm(struct failing *);
-/* The clock goes forward. */
+/* Moves the clock forward. */
 void failing_pass(struct failing *, uint64_t us);
-/* Files, locks, queues, threads and blocks of memory that are out. */
+/* Files, locks, queues, threads and blocks of memory not given back. */
 int64_t failing_out(struct failing *);
 const char *failing_name(enum failing_kind);
 

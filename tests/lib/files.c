@@ -73,7 +73,7 @@ int files_write_byte(const struct file *file, const char *dir, size_t offset) {
   return ok;
 }
 
-/* Makes room for the files: away with anything that is not one of them. */
+/* Makes room for the files: removes anything that is not one of them. */
 static int clear(const struct files *files, const char *dir) {
   char path[PATH_BYTES];
   struct stat st;

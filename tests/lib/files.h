@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** files.h -- the files of a store in memory: to be damaged and put back.
+** files.h -- the files of a store in memory, to damage and put back.
 **
 ** Read once from a store that is not open; written as often as there are
 ** damages to try.  Pages of the log are found by their checksums.
@@ -37,7 +37,7 @@ int files_write_byte(const struct file *file, const char *dir, size_t offset);
 /* 0 without memory; `to` starts as zeros. */
 int files_copy(struct files *to, const struct files *from);
 void files_free(struct files *files);
-/* The file whose name begins so; NULL if there is none. */
+/* The file whose name begins with `name`; NULL if there is none. */
 struct file *files_find(struct files *files, const char *name);
 void files_remove(struct files *files, struct file *file);
 /* Copies a directory without directories in it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** forget_help.h -- what the tests share whose tables track updates, expire or
-** evict: a clock that moves when they say so, and a look at what a kill leaves.
+** forget_help.h -- shared by the tests whose tables track updates, expire or
+** evict: a clock that moves only when told to, and a look at the files that a
+** kill leaves.
 */
 #ifndef EMB_FORGET_HELP_H
 #define EMB_FORGET_HELP_H
@@ -28,8 +29,8 @@ emb_config forget_config(uint32_t dim);
 
 void forget_steps(emb_store *store);
 
-/* Opens what a killed process would have left, with all before the call
-** durable.  There is one row more, of key -5, in both. */
+/* Opens the files that a killed process would have left, with everything
+** before the call durable.  Both stores get one more row, of key -5. */
 int forget_open_copy(const char *dir, emb_session *s, const emb_config *config,
                      emb_store **store, emb_session **other);
 

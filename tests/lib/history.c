@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** history.c -- see history.h.  All is one sort and one sweep per key and
-** check.
+** history.c -- see history.h.  Each check is one sort and one sweep per key.
+**
 */
 #include "history.h"
 
@@ -21,7 +21,7 @@ void history_clock_at(struct history_clock *clock) {
 
 uint64_t history_tick(void) { return atomic_fetch_add(&shared->ticks, 1) + 1; }
 
-/* Small numbers, because history_check has an array of them. */
+/* Small numbers, because history_check has an array indexed by them. */
 uint64_t history_group(void) {
   return atomic_fetch_add_explicit(&shared->groups, 1, memory_order_relaxed);
 }
@@ -46,9 +46,9 @@ void history_free(struct history *h) {
 
 /* ---- the operations of one key ------------------------------------------- */
 
-/* A change of what is pending: where in the order, and by how much. */
+/* A change of the pending reads: where in the order, and by how much. */
 struct event {
-  uint64_t place; /* rank among the Puts; 0 where versions are left aside */
+  uint64_t place; /* rank among the Puts; 0 where versions are ignored */
   uint64_t tick;
   int32_t change;
 };
@@ -166,7 +166,7 @@ static void learn(struct check *c, size_t at) {
     op->kind = HISTORY_RELEASE;
 }
 
-/* The Puts in order, each with its vector; and no version twice. */
+/* Collects the Puts in order, each with its vector, and no version twice. */
 static void collect(struct check *c) {
   c->made_n = 0;
   for (size_t i = 0; i < c->n; i++)
@@ -242,9 +242,9 @@ static void check_joint(struct check *c) {
 
 /* ---- refused Gets -------------------------------------------------------- */
 
-/* What is pending, at its highest: a Get counts from its call on, a Put or
-** release from its return.  A refused Get of several keys may have counted the
-** others for a while; one of a single key has not. */
+/* The highest number of pending reads: a Get counts from its call on, a Put
+** or release from its return.  A refused Get of several keys may have counted
+** the other keys for a while; a refused Get of a single key has not. */
 static size_t highest_pending(struct check *c) {
   size_t n = 0;
   int64_t pending = 0;

@@ -22,7 +22,7 @@ static void count(_Atomic uint64_t *counter) {
 
 /* ---- vectors ------------------------------------------------------------- */
 
-/* All whole numbers below 2^24, which a float holds exactly. */
+/* All are whole numbers below 2^24, which a float holds exactly. */
 static void write_vector(float *to, int64_t key, uint64_t value) {
   uint64_t writer = value >> 32, sequence = value & UINT32_MAX;
   float x[4] = {
@@ -32,7 +32,7 @@ static void write_vector(float *to, int64_t key, uint64_t value) {
     to[i] = x[i & 3];
 }
 
-/* 1 when the vector is whole and the key's. */
+/* 1 when the vector is whole and belongs to the key. */
 static int read_vector(const float *vector, int64_t key, uint64_t *value) {
   float whole[HISTORY_DIM];
   *value = (uint64_t)vector[1] << 32 | (uint64_t)vector[2];
@@ -59,7 +59,7 @@ static void take(struct history_worker *k, int64_t key) {
   k->leases++;
 }
 
-/* What a Put of the key gives back: 0 or 1. */
+/* Leases that a Put of the key gives back: 0 or 1. */
 static uint8_t give(struct history_worker *k, int64_t key) {
   struct history_held *held = held_of(k, key);
   if (!held) {
@@ -90,7 +90,7 @@ static int release(struct history_worker *k) {
 
 /* ---- Get ----------------------------------------------------------------- */
 
-/* The first of equal keys in the batch? */
+/* Is this the first of equal keys in the batch? */
 static int is_first(const struct history_worker *k, size_t i) {
   for (size_t j = 0; j < i; j++)
     if (k->keys[j] == k->keys[i])
@@ -143,7 +143,7 @@ static int note_read(struct history_worker *k, size_t i, struct history_op op) {
          CHECK(history_add(&k->history, op));
 }
 
-/* Get of the n keys in k->keys; what is got stays in held.  0: end. */
+/* Gets the n keys in k->keys; `held` keeps the leases.  0: end. */
 static int get(struct history_worker *k, size_t n) {
   struct history_op op = {.kind = HISTORY_GET, .call = history_tick()};
   int rc = below(k, 4)
@@ -156,7 +156,7 @@ static int get(struct history_worker *k, size_t n) {
     return 0;
   int good = 1;
   for (size_t i = 0; i < n; i++) {
-    /* A key counts once in a call. */
+    /* A key counts once per call. */
     op.kind = is_first(k, i) ? HISTORY_GET : HISTORY_PEEK;
     good = good && note_read(k, i, op);
     if (op.kind == HISTORY_GET)
@@ -206,7 +206,7 @@ static int put(struct history_worker *k, size_t n) {
   return good;
 }
 
-/* Of odd keys only: see HISTORY_SAME. */
+/* For odd keys only: see HISTORY_SAME. */
 static int add_zeros(struct history_worker *k) {
   struct history_op op = {.kind = HISTORY_PUT, .value = HISTORY_SAME};
   memset(k->vectors, 0, HISTORY_DIM * sizeof *k->vectors);
@@ -218,7 +218,7 @@ static int add_zeros(struct history_worker *k) {
   return good && CHECK(k->found[0]) && note_put(k, 0, op);
 }
 
-/* Of even keys only.  The version is mostly known by the read afterwards. */
+/* For even keys only.  The read afterwards usually tells the version. */
 static int write_back(struct history_worker *k) {
   struct history_op op = {.kind = HISTORY_PUT, .version = HISTORY_UNTOLD};
   uint64_t ticket, ended;
@@ -238,7 +238,7 @@ static int put_one(struct history_worker *k, int64_t key) {
   return key % 2 ? add_zeros(k) : write_back(k);
 }
 
-/* All keys with leases, each as often as it has some. */
+/* Puts all keys with leases, each once per lease. */
 static int put_back(struct history_worker *k) {
   int good = 1;
   while (good && k->held_n > 0) {
@@ -269,7 +269,7 @@ static int look_far_ahead(struct history_worker *k) {
   return look_ahead(k, ahead, 64);
 }
 
-/* What a worker in the mixed world does besides Get and Put. */
+/* Actions of a worker in the mixed world besides Get and Put. */
 static int something_else(struct history_worker *k) {
   size_t n = 1 + below(k, HISTORY_BATCH);
   choose(k, n);
@@ -317,7 +317,7 @@ void *history_keep(void *arg) {
   return NULL;
 }
 
-/* And a lookahead of the others' keys. */
+/* Also looks ahead at the others' keys. */
 void *history_grow(void *arg) {
   struct history_worker *k = arg;
   int64_t added = 0;
@@ -447,6 +447,6 @@ void history_judge(const struct history *histories, size_t count,
                    ", joint %" PRIu64 ", cause %" PRIu64 "; %s",
                    bound, n, report.time, report.value, report.joint,
                    report.cause, report.first);
-  /* A test in which nothing was at the bound says nothing. */
+  /* A test in which no key reached the bound proves nothing. */
   CHECK(report.pending_max == bound + 1 || bound > 2);
 }

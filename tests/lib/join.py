@@ -1,9 +1,10 @@
-# join.py -- what emb_join should do, written down naively, and streams for it.
+# join.py -- a naive implementation of emb_join, and streams for it.
 #
-# The reference takes one event after the other, keeps everything in dictionaries,
-# and looks at all of it whenever time moves.  It shares nothing with ext/data/join but
-# the rules of sql/manual/joining.md; of emb it uses emb_random only, which
-# tests/sql/data/random.test holds against an implementation of its own.
+# The reference takes one event after another, keeps everything in
+# dictionaries, and scans all of it whenever time moves.  It shares nothing
+# with ext/data/join but the rules of sql/manual/joining.md; of emb it uses
+# emb_random only, which tests/sql/data/random.test holds against an
+# implementation of its own.
 import collections, math
 
 COUNTS = ("requests waiting duplicate old actions joined repeated outside other"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** layout_help.h -- the layout of records that are one vector and nothing else.
+** layout_help.h -- the layout of records that hold only a vector.
 */
 #ifndef EMB_TEST_LAYOUT_HELP_H
 #define EMB_TEST_LAYOUT_HELP_H

@@ -24,7 +24,7 @@ struct span long_span(unsigned ms_max) {
 
 /* ---- what is held -------------------------------------------------------- */
 
-/* What the engine holds, as its env sees it. */
+/* Memory that the engine holds, as seen by its env. */
 static _Atomic int64_t held;
 static struct env env;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** long_help.h -- what the tests of a long life share: how long it is, and what
-** the engine and the process hold meanwhile.
+** long_help.h -- shared by the tests of a long life: its length, and the
+** resources that the engine and the process hold during it.
 **
-** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n as long as that.
-**           A life is a number of epochs; what it holds is compared between
-**           their second and their last third.
+** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n sets its length.
+**           A life is a number of epochs; the resources held are compared
+**           between the second and the last third of them.
 */
 #ifndef EMB_LONG_HELP_H
 #define EMB_LONG_HELP_H
@@ -18,7 +18,7 @@
 enum {
   SHORT_SECONDS = 2,
   EPOCHS_MIN = 9,
-  HANG_SECONDS = 300, /* an epoch that takes longer than its time and this */
+  HANG_SECONDS = 300, /* an epoch hangs if it overruns its time by more */
 };
 
 /* What may differ between two thirds. */
@@ -40,8 +40,8 @@ void long_keep_books(void);
 
 /* Bytes of memory that the engine holds. */
 int64_t long_held(void);
-/* The same without the read buffers that the process keeps for later calls: as
-** many as were in use at once, some day, up to a limit. */
+/* The same without the read buffers that the process keeps for later calls:
+** as many as were ever in use at the same time, up to a limit. */
 int64_t long_held_by(const emb_store *store);
 
 /* Threads of this process, without the kernel's that serve an io_uring. */
@@ -51,8 +51,8 @@ int long_files(void);
 
 void pause_ms(unsigned ms);
 
-/* A thread that was joined is in the list for a moment more, a thread of the
-** pool for reads and writes for seconds. */
+/* A joined thread stays in the list for a moment, and a thread of the pool
+** for reads and writes for seconds. */
 int long_at_most(int (*count)(void), int most, const char *what);
 
 void long_is_flat(const char *what, const int64_t max[3], int64_t slack);

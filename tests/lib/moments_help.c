@@ -8,7 +8,7 @@
 int32_t moment_value(int m, uint32_t i) {
   if (m == MOMENT_OTHER)
     return i % 2 ? (int32_t)(1500 + i) : 0;
-  if (i % 11 == 3) /* in one, not in the next */
+  if (i % 11 == 3) /* in one moment, not in the next */
     return m % 2 ? 0 : (int32_t)(1 + i);
   if (i % 4 == 0) /* changes each time */
     return (int32_t)(1 + i + (uint32_t)m * 100);
@@ -17,7 +17,8 @@ int32_t moment_value(int m, uint32_t i) {
 
 int64_t moment_key(uint32_t i) { return (int64_t)i * 7919 - 77; }
 
-/* The store becomes moment m, from moment `from` or, at -1, from nothing. */
+/* Brings the store to moment m from moment `from`, or from nothing if it is
+** -1. */
 static int moment_write(emb_session *s, int from, int m) {
   float row[MOMENT_DIM];
   int rc = EMB_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** near_help.h -- a table of vectors around some centres, with an index of
-** neighbours, and what must hold of its answers.
+** neighbours, and checks of its answers.
 */
 #ifndef EMB_NEAR_HELP_H
 #define EMB_NEAR_HELP_H
@@ -18,25 +18,25 @@ struct near {                  /* the table as it should be */
 void near_vector(float *to, int64_t key, unsigned version);
 int near_is(const float *vector, int64_t key, unsigned version);
 
-/* With steps, unless flags say otherwise.  index: NULL, what the store has. */
+/* With steps, unless flags say otherwise.  index NULL: the store's own. */
 int near_open(const char *dir, const char *index, uint32_t flags,
               emb_store **store, emb_session **s);
-/* Keys [from, end), of the model, too. */
+/* Puts keys [from, end), in the model, too. */
 int near_put(emb_session *s, struct near *model, int64_t from, int64_t end,
              unsigned version);
 int near_delete(emb_session *s, struct near *model, int64_t from, int64_t end);
 
-/* Steps, or waits, until the index is ready and nothing is behind; 0: it is
-** not, and that is a failure. */
+/* Steps, or waits, until the index is ready and nothing is behind; 0, and a
+** failed check: it is not. */
 int near_settle(emb_store *store);
 
-/* Asks for the neighbours of n vectors like those of the table: every answer is
-** right, and its part of the nearest. */
+/* Asks for the neighbours of n vectors like those of the table.  Every answer
+** must be right.  Returns the share of the nearest rows that were found. */
 double near_recall(emb_session *s, const struct near *model, int n);
-/* Each of these rows is the nearest to itself. */
+/* Checks that each of these rows is the nearest to itself. */
 void near_finds(emb_session *s, const struct near *model, int64_t from,
                 int64_t end);
-/* emb_verify has nothing to report, or a line with this text. */
+/* emb_verify must report nothing, or a line with this text. */
 void near_verifies(emb_session *s, const char *text);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* What the last filter is of: bytes for its keys. */
+/* The content of the last filter: a byte per key. */
 static struct {
   uint8_t *has;
   int without;

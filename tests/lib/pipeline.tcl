@@ -1,11 +1,12 @@
-# pipeline.tcl -- pipelines for the tests of sql/examples/modyn/schema.sql and ext/data/pipeline/.
+# pipeline.tcl -- pipelines for the tests of sql/examples/modyn/schema.sql and
+# ext/data/pipeline/.
 #
 #   modyn_reset              an empty database with the schema
 #   samples N ?LABEL?        table sample: keys 1 to N, timestamp = key * 10, and
 #                            a label that an SQL expression of key gives
 #   pipeline NAME TRIGGER ?SELECTION? ?COLUMN VALUE ...?
 #                            a row of pipeline, on that table
-#   run_pipeline NAME        all triggers that there are now
+#   run_pipeline NAME        all triggers that exist now
 #   chosen NAME TRIGGER      its keys, in their order
 
 proc modyn_schema {} {
@@ -56,7 +57,7 @@ proc chosen {name trigger} {
   db eval {SELECT key FROM emb_selected($name, CAST($trigger AS INTEGER))}
 }
 
-# Trigger after trigger: first and last position.
+# First and last position, trigger by trigger.
 proc ranges {name} {
   db eval {SELECT first_position, last_position FROM trigger JOIN pipeline USING (pipeline)
             WHERE name = $name ORDER BY trigger}

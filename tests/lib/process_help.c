@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Descriptors of the other process. */
+/* Descriptors in the other process. */
 enum { HEAR_FD = 3, SAY_FD = 4 };
 /* A test that hangs ends by itself. */
 enum { ALARM_S = 1200 };
@@ -64,10 +64,10 @@ uint64_t process_number(int i) {
 static void write_line(int fd, const char *line) {
   char text[256];
   int n = snprintf(text, sizeof text, "%s\n", line);
-  (void)!write(fd, text, (size_t)n); /* one that has ended hears nothing */
+  (void)!write(fd, text, (size_t)n); /* an ended process hears nothing */
 }
 
-/* 0: there is none. */
+/* 0: there is no line. */
 static int read_line(int fd, char *text, size_t room) {
   size_t n = 0;
   for (;;) {
@@ -120,7 +120,7 @@ static int spawn(struct process *p, char **argv, int hear, int say) {
   return os;
 }
 
-/* Both ends away from the numbers that the other process wants. */
+/* Moves both ends away from the descriptors that the other process needs. */
 static int make_pipe(int ends[2]) {
   int low[2];
   if (pipe2(low, O_CLOEXEC))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** process_help.h -- other processes of a test: this program once more, at a
-** function of its own.
+** process_help.h -- other processes of a test: the same program, started at
+** another function.
 **
 **     PROCESS(adder) {              in the other process: argument(0), ...
 **       process_tell("ready");
@@ -14,9 +14,9 @@
 **       process_end(&p);
 **     }
 **
-** They are started by exec and not by fork, so each may have threads, and runs
-** under ThreadSanitizer as well.  A failed check in one of them is printed
-** there and fails process_end here.  One whose parent ends is killed.
+** They are started by exec, not by fork, so each may have threads and run
+** under ThreadSanitizer.  A failed check in such a process is printed there
+** and fails process_end here.  A process is killed when its parent ends.
 */
 #ifndef EMB_PROCESS_HELP_H
 #define EMB_PROCESS_HELP_H
@@ -54,22 +54,23 @@ struct process {
 int process_start(struct process *p, const char *role,
                   const char *const *arguments);
 
-/* Waits for this line of the other.  0, and a failed check: it said something
-** else, or has ended. */
+/* Waits for this line from the process.  0, and a failed check: it said
+** something else, or has ended. */
 int process_hear(struct process *p, const char *line);
 void process_say(struct process *p, const char *line);
 
-/* Ends what it is told, and waits for its end: 1 when all its checks held. */
+/* Closes its input, and waits for its end: 1 when all its checks held. */
 int process_end(struct process *p);
 void process_kill(struct process *p);
-/* Waits for one that is killed by SIGKILL, whoever does that. */
+/* Waits for a process that is killed by SIGKILL, from any source. */
 void process_end_killed(struct process *p);
-/* It does not run when this returns, and then goes on. */
+/* The process is stopped when process_stop returns; process_go_on continues
+** it. */
 void process_stop(const struct process *p);
 void process_go_on(const struct process *p);
 
-/* Memory that all processes have that map the file, of zeros at first; NULL,
-** and a failed check, if there is none. */
+/* Memory shared by all processes that map the file, zero at first; NULL, and
+** a failed check, if there is none. */
 void *process_memory(const char *path, size_t bytes);
 void process_memory_end(void *memory, size_t bytes);
 
@@ -79,7 +80,7 @@ const char *process_argument(int i);
 uint64_t process_number(int i);
 
 void process_tell(const char *line);
-/* Waits for a line; 1: it is this one.  0: there will be none. */
+/* Waits for a line; 1: it is `line`.  0: no line will come. */
 int process_told(const char *line);
 
 #endif

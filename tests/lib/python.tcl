@@ -9,8 +9,8 @@
 #                              the indentation of CODE do not count
 #
 # Before each program stands the prelude below.  It must be Debian's Python:
-# others are built without sqlite3's extension loading.  Where emb.so was built
-# with a sanitizer, its library is loaded first.
+# others are built without sqlite3's extension loading.  Where emb.so was
+# built with a sanitizer, the sanitizer's library is loaded first.
 
 namespace eval python {
   variable program /usr/bin/python3
@@ -81,7 +81,7 @@ proc do_python_test {name code expected} {
   do_test $name [list python $code] [string trim [python::dedent $expected]]
 }
 
-# Takes away what all lines begin with.
+# Removes the indentation that all lines share.
 proc python::dedent {code} {
   set indent ""
   regexp -line {^( *)\S} $code all indent

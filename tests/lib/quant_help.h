@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** quant_help.h -- how far off a quantised element may be.
+** quant_help.h -- the largest error of a quantised element.
 */
 #ifndef EMB_TEST_QUANT_HELP_H
 #define EMB_TEST_QUANT_HELP_H
@@ -9,9 +9,9 @@
 
 #include <math.h>
 
-/* No element between low and high of a row (for QUANT_INT4: of a group) whose
-** elements are all between them differs by more after decoding; see the head of
-** engine/math/vec/quant.c. */
+/* In a row (for QUANT_INT4: in a group) whose elements are all between low
+** and high, no element differs by more than this after decoding; see the head
+** of engine/math/vec/quant.c. */
 static inline double quant_error_max(enum quant_type type, float low,
                                      float high) {
   double magnitude = fmax(fabs((double)low), fabs((double)high));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** seen_help.c -- what was counted of a key: see seen_help.h.
+** seen_help.c -- how often a key was counted: see seen_help.h.
 */
 #include "seen_help.h"
 

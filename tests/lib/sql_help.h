@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sql_help.h -- what programs share that use tables through SQL.
+** sql_help.h -- shared by programs that use tables through SQL.
 */
 #ifndef EMB_SQL_HELP_H
 #define EMB_SQL_HELP_H
@@ -12,10 +12,10 @@
 int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 
 /* A connection with the extension that waits ten seconds for others; flags of
-** sqlite3_open_v2, beside those to read, write and create. */
+** sqlite3_open_v2, besides those to read, write and create. */
 sqlite3 *sql_connect(const char *file, int flags);
 
-/* 1 when all of it could be done. */
+/* 1 when all statements succeeded. */
 int sql_runs(sqlite3 *db, const char *sql);
 
 /* The number in the first column of the first row; INT64_MIN, and a failed

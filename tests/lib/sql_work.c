@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** sql_work.c -- the work in SQL that is cut off, and its examination: see
+** sql_work.c -- the SQL work that is cut off, and its examination: see
 ** sql_work.h.
 */
 #include "sql_work.h"
@@ -99,7 +99,7 @@ void work_compare(sqlite3 *db) {
 
 /* ---- the work ------------------------------------------------------------ */
 
-/* rows after transaction n, when nothing crashed. */
+/* `rows` after transaction n, when nothing crashed. */
 static char *work_dumps[TXNS + 1];
 
 void work_forget(void) {
@@ -230,7 +230,7 @@ void work_do(struct work *w) {
     uint64_t before = w->random;
     transaction(w, db, n);
     if (work_number(db, "SELECT max(n) FROM log") != n) {
-      n--; /* it was rolled back: its number is the next one's */
+      n--; /* it was rolled back: the next one gets its number */
       w->random += before == w->random;
     } else {
       work_dumps[n] = work_ask(db, ALL_ROWS);
@@ -245,7 +245,7 @@ void work_do(struct work *w) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* How far it came; every table is as it was then. */
+/* Returns how far the work came; every table must be as it was then. */
 static int work_check(sqlite3 *db, int acked, int begun) {
   int n = 0;
   if (work_number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'log'"))
@@ -288,8 +288,8 @@ void work_go_on(sqlite3 *db, int n) {
   sqlite3_free(work_ask(db, "SELECT emb_gc()"));
 }
 
-/* What comes first after a crash, NULL what work_check does; key 99 goes
-** again. */
+/* The first statement after a crash, NULL: what work_check does; key 99 is
+** deleted again. */
 const char *const work_first[WORK_FIRST] = {
     NULL,
     "SELECT emb_get('a', '[1]')",

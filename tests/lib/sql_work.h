@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
 ** sql_work.h -- work on ordinary and emb tables in the same transactions, and
-** what must be found after it was cut off.  Used by power_sql.c, kill_sql.c.
+** the state that must be found after it was cut off.  Used by power_sql.c,
+** kill_sql.c.
 **
 ** Every change of a vector comes with the same change of the ordinary table
-** `rows`, and transaction n with the row n of `log`.  So what a crash left is
-** good if
-**   - log goes at least to the last COMMIT that returned, at most to the last
-**     one that was called;
-**   - rows is what it was after that transaction when nothing crashed;
-**   - each emb table that the schema names holds what rows says of it.
-** No table is in doubt then, whatever was asked of it first.  Then each is
-** written to once more, and passes its integrity check.
+** `rows`, and transaction n with row n of `log`.  So the state after a crash
+** is good if
+**   - log ends no earlier than the last COMMIT that returned, and no later
+**     than the last one that was called;
+**   - rows is as it was after that transaction when nothing crashed;
+**   - each emb table that the schema names agrees with rows.
+** No table is in doubt then, whatever the first statement on it was.  Then
+** each is written to once more, and passes its integrity check.
 */
 #ifndef EMB_SQL_WORK_H
 #define EMB_SQL_WORK_H
@@ -23,15 +24,15 @@ enum { TXNS = 40, KEYS = 30 };
 
 /* ---- SQL ----------------------------------------------------------------- */
 
-struct mode { /* how SQLite is set */
+struct mode { /* SQLite's settings */
   const char *journal, *synchronous;
-  /* The last COMMIT that was acknowledged may be undone if it was of ordinary
-  ** tables alone: in mode DELETE with FULL, SQLite leaves it to the file system
-  ** when the removal of its journal is durable. */
+  /* The last acknowledged COMMIT may be undone if it changed only ordinary
+  ** tables: in mode DELETE with FULL, SQLite leaves it to the file system
+  ** when the removal of its journal becomes durable. */
   int may_undo;
 };
 
-/* Where and how the last crash was; what a failure says. */
+/* Where and how the last crash happened, for messages of failures. */
 extern const struct mode *work_mode;
 extern char work_moment[300];
 
@@ -54,7 +55,7 @@ sqlite3 *work_open(const char *path, const char *vfs);
 
 #define ALL_ROWS "SELECT tbl || key || ':' || value FROM rows ORDER BY tbl, key"
 
-/* Each emb table against rows. */
+/* Compares each emb table with rows. */
 void work_compare(sqlite3 *db);
 
 /* ---- the work ------------------------------------------------------------ */
@@ -73,16 +74,16 @@ void work_do(struct work *w);
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* It takes transactions again. */
+/* Checks that the database takes transactions again. */
 void work_go_on(sqlite3 *db, int n);
 
 enum { WORK_FIRST = 12 };
-/* What comes first after a crash, NULL what work_check does; key 99 goes
-** again. */
+/* The first statement after a crash, NULL: what work_check does; key 99 is
+** deleted again. */
 extern const char *const work_first[WORK_FIRST];
 
-/* How far it came is returned; was_read (or NULL) is called before
-** anything is written. */
+/* Returns how far the work came; was_read (or NULL) is called before anything
+** is written. */
 int work_examine(const char *path, const char *vfs, int acked, int begun,
                  const char *first, void (*was_read)(void));
 

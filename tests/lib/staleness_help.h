@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** staleness_help.h -- what the tests of bounded stores share: a store with
-** three sessions, calls on one key, and keys that were pushed out to disk.
+** staleness_help.h -- shared by the tests of bounded stores: a store with
+** three sessions, calls on one key, and keys that were paged out to disk.
 */
 #ifndef EMB_STALENESS_HELP_H
 #define EMB_STALENESS_HELP_H
@@ -13,7 +13,7 @@
 enum {
   DIM = 64,
   CHUNK = 256,
-  /* Records of three times the smallest memory: most of them are on disk. */
+  /* Records for three times the smallest memory: most of them are on disk. */
   MANY = 48000,
 };
 
@@ -34,12 +34,12 @@ int bounded_close(struct bounded *x);
 
 /* ---- one key ------------------------------------------------------------- */
 
-/* Get; *value (or NULL) is that of help_vector. */
+/* Get; *value (or NULL) is the value of help_vector. */
 int get_one(emb_session *s, int64_t key, int32_t *value);
 
 int put_one(emb_session *s, int64_t key, int32_t value);
 
-/* What a peek finds; INT32_MIN: nothing. */
+/* The value that a peek finds; INT32_MIN: none. */
 int32_t peek_one(emb_session *s, int64_t key);
 
 int pending_of(emb_session *s, int64_t key);
@@ -49,11 +49,11 @@ int pending_of(emb_session *s, int64_t key);
 /* Puts the keys from, from + step, ...: n of them. */
 int put_many(emb_session *s, int64_t from, int64_t step, int n, int32_t value);
 
-/* Gets of this key, which is on disk, until the cache has given it room: what
-** that needs comes from a thread. */
+/* Gets this key, which is on disk, until the cache has made room for it: a
+** thread provides that room. */
 int get_until_cached(struct bounded *x, int64_t key);
 
-/* How many of the keys have other pending reads than this. */
+/* How many of the keys have a different number of pending reads. */
 int pending_other_than(emb_session *s, const int64_t *keys, size_t n,
                        uint32_t expected);
 
@@ -68,7 +68,7 @@ struct waiting {
 
 int waiting_ask(void *arg);
 
-/* Until the session waits; 0 if it did not within half a minute. */
+/* Returns when the session waits; 0 if it did not within half a minute. */
 int waiting_began(struct waiting *w);
 
 #endif

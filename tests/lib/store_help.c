@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_help.c -- what the tests of stores share: see store_help.h.
+** store_help.c -- shared by the tests of stores: see store_help.h.
 */
 #include "store_help.h"
 
@@ -127,7 +127,7 @@ int help_close(emb_store *store, emb_session *session) {
 
 /* Whole numbers that float16 holds exactly while |value| <= 2000: the value
 ** plus a pattern that depends on the key, so that neither another key's
-** vector nor a torn one passes. */
+** vector nor a torn vector passes. */
 static float help_element(int64_t key, int32_t value, uint32_t i) {
   return (float)(value + (int32_t)(((uint64_t)key * 7 + i) & 15));
 }

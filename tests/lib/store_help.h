@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_help.h -- what the tests of a whole store share: opening with a text on
-** failure, vectors that tell whose they are, and the sizes of things.
+** store_help.h -- shared by the tests of a whole store: opening with a
+** message on failure, vectors that identify their key, and sizes of files and
+** memory.
 */
 #ifndef EMB_STORE_HELP_H
 #define EMB_STORE_HELP_H
@@ -26,7 +27,8 @@ int help_gives(emb_session *s, int want, int rc, const char *call,
 int help_ok(emb_session *s, int rc, const char *call, const char *file,
             int line);
 
-/* A path in the test's directory; valid until the eighth call from here. */
+/* A path in the test's directory; valid until the eighth call after this
+** one. */
 const char *help_path(const char *name);
 
 /* Opens dir and a session; 1 when both are there. */
@@ -39,7 +41,7 @@ int help_close(emb_store *store, emb_session *session);
 
 void help_vector(float *to, uint32_t dim, int64_t key, int32_t value);
 
-/* 1 when the vector is the key's with this value. */
+/* 1 when the vector is that of the key with this value. */
 int help_is(const float *vector, uint32_t dim, int64_t key, int32_t value);
 
 /* The value of a vector that is whole; INT32_MIN when it is torn or another
@@ -63,14 +65,15 @@ const char *help_stat_text(emb_store *store, const char *name);
 /* LONG=n in the environment makes tests n times as long. */
 unsigned help_long(void);
 
-/* SHARE=n makes the tests that try one place after the other try one in n: for
+/* SHARE=n makes the tests that try one place after another try one in n: for
 ** a second pass under a sanitizer. */
 unsigned help_share(void);
 
-/* How often something random is done that is done n times by itself. */
+/* How often to repeat a random step that is repeated n times by default. */
 unsigned help_amount(unsigned n);
 
-/* Chance brought what a test is about.  Not asked of a share of it. */
+/* Checks that the random run covered the case under test.  Not checked when
+** only a share runs. */
 #define HELP_CAME(expr) CHECK(help_share() > 1 || (expr))
 
 /* Counts what emb_verify reports, and prints it. */

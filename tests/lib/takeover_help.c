@@ -77,13 +77,13 @@ void takeover_fail(const struct connection *c, const char *format, ...) {
   atomic_store(&takeover->over, 1);
 }
 
-/* A connection whose owner has gone: what it had there is not known. */
+/* A connection whose owner has gone: the state it had there is unknown. */
 static void note_loss(struct connection *c) {
   atomic_fetch_add(&takeover->told, 1);
   c->own = -1;
 }
 
-/* The errors that may come; where the directory is changed, more of them. */
+/* The errors that may come; more of them where the directory is changed. */
 static int is_expected(int rc, const char *message) {
   static const struct {
     int code;
@@ -99,7 +99,7 @@ static int is_expected(int rc, const char *message) {
       {SQLITE_ABORT_ROLLBACK, "whether this call was executed", 0},
       {SQLITE_ABORT_ROLLBACK, "ended by a rollback", 0},
       {SQLITE_ABORT_ROLLBACK, "abort due to ROLLBACK", 0},
-      {SQLITE_PROTOCOL, "locking protocol", 0}, /* SQLite's, of a log */
+      {SQLITE_PROTOCOL, "locking protocol", 0}, /* SQLite's own, in WAL mode */
       {SQLITE_ABORT_ROLLBACK, "", 1},
       {SQLITE_CANTOPEN, "", 1},
       {SQLITE_CORRUPT, "", 1},
@@ -233,7 +233,7 @@ void takeover_connect(struct connection *c, const char *dir, int slot,
   int rc = sqlite3_open(takeover_file(dir), &c->db);
   (void)sqlite3_extended_result_codes(c->db, 1);
   (void)sqlite3_busy_timeout(c->db, 1000);
-  /* The library reads the schema, and another process may just commit. */
+  /* The library reads the schema while another process may be committing. */
   for (int i = 0; !rc || (rc & 0xff) == SQLITE_BUSY; i++) {
     rc = is_copy ? load_copy(c, dir) : sqlite3_emb_init(c->db, NULL, NULL);
     if ((rc & 0xff) != SQLITE_BUSY || i == 20)
@@ -305,7 +305,7 @@ void takeover_check(struct connection *c, unsigned key, int64_t value,
                     uint64_t least, const char *how) {
   uint64_t most = atomic_load(&takeover->begun[key]);
   if (takeover->directory == REPLACED)
-    return; /* an older copy is read as it is */
+    return; /* an older copy has older values */
   if (value < (int64_t)least || value > (int64_t)most)
     takeover_fail(c,
                   "%s of key %u gave %" PRId64

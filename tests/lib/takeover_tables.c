@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** takeover_tables.c -- the tables of takeover.c, as they are made for a round,
-** and as they must be when all members have gone.
+** takeover_tables.c -- makes the tables of takeover.c for a round, and checks
+** them when all members have gone.
 */
 #include "takeover_help.h"
 
@@ -79,7 +79,7 @@ static void check_key(sqlite3 *db, unsigned key) {
                    takeover->round, key, p, v, done, begun);
 }
 
-/* One that lives on may own the store, and be busy with that. */
+/* A surviving process may own the store, and be busy with it. */
 static void await_store(sqlite3 *db) {
   for (int i = 0; i < 3000 && sqlite3_exec(db, "SELECT count(*) FROM v", NULL,
                                            NULL, NULL) == SQLITE_BUSY;
@@ -101,7 +101,7 @@ void takeover_check_all(const char *dir) {
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
-/* What was committed after the directory had gone is there. */
+/* Checks that everything committed after the directory had gone is there. */
 void takeover_check_after(const char *dir) {
   sqlite3 *db = sql_connect(takeover_file(dir), 0);
   await_store(db);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** takeover_work.c -- what a member of takeover.c does with its tables: its
+** takeover_work.c -- the work of a member of takeover.c on its tables: its
 ** transactions, reads, scans and batches, each with its checks.
 */
 #include "takeover_help.h"
@@ -17,7 +17,7 @@ static const char *mode(void) {
   return peek[takeover->bound >= 0 || takeover_below(2)];
 }
 
-/* In a transaction that has added to both tables. */
+/* Commits a transaction that has added to both tables. */
 static int commits(struct connection *c, unsigned key, int phase,
                    uint64_t least) {
   int64_t pair[2];
@@ -79,14 +79,13 @@ void takeover_trigger(struct connection *c) {
     takeover_commit_done(c->key, c->count, phase);
 }
 
-/* Number of commits of others that this connection has seen; -1: an error. */
+/* Number of others' commits that this connection has seen; -1: an error. */
 static int64_t version_of(struct connection *c) {
   int64_t version[2];
   return takeover_pair(c, version, "PRAGMA data_version") ? version[0] : -1;
 }
 
-/* In a log, what the transaction reads of p is of its beginning, and v is not.
- */
+/* In WAL mode the transaction reads p as of its beginning, but not v. */
 void takeover_read(struct connection *c) {
   unsigned key = (unsigned)takeover_below(KEYS);
   uint64_t least = takeover_least(c, key);
@@ -101,8 +100,8 @@ void takeover_read(struct connection *c) {
     (void)takeover_run(c, "COMMIT");
   if (!sqlite3_get_autocommit(c->db))
     (void)takeover_run(c, "ROLLBACK");
-  /* Beside a copy of an older state a read shows that, and writes are refused.
-   */
+  /* With a copy of an older state a read shows that state, and writes are
+  ** refused. */
   if (!good || takeover->directory == REPLACED)
     return;
   int is_fresh = !takeover->is_wal || !c->scan;
@@ -123,7 +122,7 @@ void takeover_read(struct connection *c) {
 
 /* ---- states -------------------------------------------------------------- */
 
-/* Where the directory is changed both may say so. */
+/* Where the directory is changed both may report it. */
 void takeover_verify(struct connection *c) {
   int64_t same[2];
   if (takeover_below(2))
@@ -199,7 +198,8 @@ static void scan_row(struct connection *c) {
   takeover_check(c, (unsigned)key, value, c->scan_least[key], "a scan");
 }
 
-/* Some rows more; the connection does other things before the next. */
+/* Reads some more rows; the connection does other things before the next
+** ones. */
 static void scan_on(struct connection *c) {
   int rc = SQLITE_ROW;
   takeover_begins(c, "rows of a scan");
@@ -240,7 +240,8 @@ static void put_own(struct connection *c) {
     c->own = value;
 }
 
-/* What it has written is there, unless it was told that it is not. */
+/* Checks that the connection's row is there, unless an error said that it is
+** not. */
 static void read_own(struct connection *c) {
   int64_t found[2], want = c->own;
   if (want < 0 || has_write_back(c) ||
@@ -260,7 +261,7 @@ static void prefetch(struct connection *c, struct ticket *t) {
   int64_t number[2];
   for (int i = 0; i < TICKET_KEYS; i++) {
     t->keys[i] =
-        (int)(takeover_below(2) + (uint64_t)i * 2); /* different ones */
+        (int)(takeover_below(2) + (uint64_t)i * 2); /* different keys */
     t->least[i] = takeover_least(c, (unsigned)t->keys[i]);
   }
   if (takeover_pair(c, number, "SELECT emb_prefetch('v', '[%d,%d,%d]')",
@@ -302,7 +303,7 @@ static void check_batch(struct connection *c, struct ticket *t,
                      "a prefetch");
 }
 
-/* A ticket that gave its rows, or an error, is not known any more; nor is the
+/* A ticket that gave its rows, or an error, is no longer known; nor is the
 ** store, where its directory has gone. */
 static void check_over(struct connection *c, const struct ticket *t,
                        const char *sql) {
@@ -310,7 +311,7 @@ static void check_over(struct connection *c, const struct ticket *t,
     return;
   for (int i = 0; i < TICKETS; i++)
     if (&c->tickets[i] != t && c->tickets[i].number == t->number)
-      return; /* one of a later owner, or of the other kind */
+      return; /* a ticket of a later owner, or of the other kind */
   takeover_begins(c, sql);
   int rc = sqlite3_exec(c->db, sql, NULL, NULL, NULL);
   (void)takeover_ended(c, SQLITE_OK, sql);
@@ -340,8 +341,9 @@ static void synchronize(struct connection *c, struct ticket *t) {
     t->is_unsure = 1;
     return;
   }
-  /* The news may have been the connection's, and the ticket still be there: one
-  ** that was begun in this process before another one owned the store. */
+  /* The error may have told of the connection's loss while the ticket is
+  ** still there, because it was begun in this process before another process
+  ** owned the store. */
   if (rc != SQLITE_ROW && (c->rc & 0xff) == SQLITE_ABORT && !t->is_told) {
     t->is_unsure = t->is_told = 1;
     return;

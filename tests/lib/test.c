@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** test.c -- main of the unit tests, and what the macros of test.h call.
+** test.c -- main of the unit tests, and the functions that the macros of
+** test.h call.
 */
 #include "test.h"
 
@@ -110,8 +111,7 @@ int main(int argc, char **argv) {
   test_state.seed =
       seed != NULL ? strtoull(seed, NULL, 10)
                    : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-  /* A crash must not swallow what was printed before it, nor a fork print it
-  ** twice. */
+  /* A crash must not lose earlier output, nor a fork print it twice. */
   (void)setvbuf(stdout, NULL, _IOLBF, 0);
   test_state.program = argv[0];
   if (argc > 1 && strcmp(part, "-process") == 0 && test_state.process)

@@ -8,13 +8,13 @@
 **     TEST(sum_of_two) { CHECK_EQ_INT(1 + 1, 2); }
 **
 ** RUN       program [part of a test's name]
-**           Tests run in the order of the file.  Failures are printed, and as
-**           the last line "N passed, N failed" (and ", N skipped" if there
-**           are such).  Exit status 1 when a test failed or none was found.
+**           Tests run in the order of the file.  Failures are printed; the
+**           last line is "N passed, N failed" (and ", N skipped" if any
+**           were).  Exit status 1 when a test failed or none was found.
 ** CHECKS    Report and go on; each gives 1 when it held, so that a test can
-**           leave: if (!CHECK(file != NULL)) return;
-**           They may be used from any thread.  A forked child must leave with
-**           _exit and report by its status.
+**           return: if (!CHECK(file != NULL)) return; They may be used from
+**           any thread.  A forked child must end with _exit and report by its
+**           status.
 ** RANDOM    test_random() starts each test from SEED (environment) or from the
 **           clock; a failing test prints the seed that repeats it.
 ** COUNTS    test_count("kill points", n) prints "counted: n kill points", which
@@ -37,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A sanitizer has memory and threads of its own, and is slow. */
+/* A sanitizer has its own memory and threads, and is slow. */
 #ifdef __has_feature
 #define TEST_HAS(feature) __has_feature(feature)
 #else
@@ -49,7 +49,7 @@ enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
-/* What one thread does one call after the other shows it nothing. */
+/* Sequential calls of one thread show it nothing. */
 #if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
 enum { THREAD_SANITIZED = 1 };
 #else
@@ -78,7 +78,7 @@ extern struct test_state {
   _Atomic unsigned failures;
 } test_state;
 
-/* A loop that fails on every round prints only this often. */
+/* A loop that fails in every round prints only this often. */
 enum { TEST_PRINT_MAX = 20 };
 
 #define TEST(name_)                                                            \
@@ -117,8 +117,8 @@ int test_check_str(const char *a, const char *b, const char *a_text,
 
 void test_count(const char *what, uint64_t n);
 
-/* splitmix64 (Steele, Lea, Flood 2014).  A thread of a test keeps a state of
-** its own, started from test_random(). */
+/* splitmix64 (Steele, Lea, Flood 2014).  A thread of a test keeps its own
+** state, started from test_random(). */
 static inline uint64_t test_random_from(uint64_t *state) {
   uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT
 **
-** long_life.c -- a table that grows to its size and then turns over, for a long
-** time: a store on disk, several times its memory, under everything that may be
-** done to it at once.
+** long_life.c -- a table that grows to its size and then turns over, for a
+** long time: a store on disk, several times larger than its memory, under all
+** operations at the same time.
 **
-** WORK      The table has SLOTS places.  A place holds one key after the other,
-**           never the same again, each put many times.  A third of the threads'
-**           places belong to each of the writers, which put, add, delete, train
+** WORK      The table has SLOTS places.  A place holds one key after another,
+**           never the same again, each put many times.  A third of the places
+**           belongs to each of the writers, which put, add, delete, train
 **           (a counted Get, or a prefetch, then the write) and make
 **           transactions; readers read all places, look ahead and prefetch; a
 **           keeper scans, checkpoints, compacts and verifies.
-** TRUTH     `begun` and `done` say for each place which key and which version
-**           a thread has begun and has finished writing.  A vector holds its
-**           key and version, so each read can be judged: never a wrong vector,
-**           never a version older than what was done when the read began, never
-**           one that was not begun when it ended.
+** TRUTH     `begun` and `done` give for each place the key and the version
+**           that a thread has begun and has finished writing.  A vector holds
+**           its key and version, so each read can be judged: never a wrong
+**           vector, never a version older than the one done when the read
+**           began, never one not begun when it ended.
 ** EPOCHS    The threads work for a while and end.  Then every key is read and
-**           compared exactly, and a sample taken of memory, files, threads and
-**           disk.  In the first third of the epochs the store is closed and
-**           opened again now and then; the other two are one life.
-** MUST HOLD Memory: what the engine holds, and the process, has its maximum of
-**           the last third at most a little above that of the middle one; after
-**           a close the engine holds nothing.  Disk: once the background work
+**           compared exactly, and memory, files, threads and disk are
+**           sampled.  In the first third of the epochs the store is closed
+**           and reopened from time to time; the other two thirds are one
+**           life.
+** MUST HOLD Memory of the engine and of the process: the maximum of the last
+**           third is at most slightly above that of the middle third; after a
+**           close the engine holds nothing.  Disk: once the background work
 **           has caught up, and after a close, at most twice the live data and
 **           DISK_SLACK_BYTES; before that the log has at most 2.25 times.  Open
 **           files, names in the directory and threads: never more than a store
 **           at rest needs, and after a close as before the open.
-** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n as long as that.
+** AMOUNT    LONG=n makes it n times as long, LIFE_SECONDS=n sets its length.
 */
 #include "long_help.h"
 
@@ -44,8 +45,8 @@ enum {
   BATCH = 128,
   BOUND = 2 * THREADS, /* staleness */
   EPOCH_MS_MAX = 10000,
-  CATCH_UP = 3, /* each third epoch waits for the background work */
-  REOPEN = 2,   /* in the first third each second epoch reopens */
+  CATCH_UP = 3, /* every third epoch waits for the background work */
+  REOPEN = 2,   /* in the first third every second epoch reopens */
   /* At rest: log, lock, the rings that are kept, and four of the server's; a
   ** thread for flushes, one for other work, the server's, and four for
   ** batches. */
@@ -99,8 +100,8 @@ static void make_in(float *vector, uint32_t slot, state st) {
   make(vector, key_in(slot, st), version(st));
 }
 
-/* The version that a vector of the key has; UINT32_MAX when it is torn or not
-** the key's. */
+/* The version in a vector of the key; UINT32_MAX when it is torn or another
+** key's. */
 static uint32_t version_of(const float *vector, int64_t key) {
   float want[DIM];
   if (!(vector[0] >= 0 && vector[0] < (float)(1 << 24)))
@@ -121,8 +122,8 @@ static struct {
   _Atomic uint64_t calls, turned; /* sums; relaxed */
 } w;
 
-/* What a read that began when `before` was done and ended when `after` was
-** begun found of the place's key of then. */
+/* Judges a read of the key that the place had at `before`; the read began
+** when `before` was done and ended when `after` was begun. */
 static int is_right(uint32_t slot, state before, state after, int found,
                     const float *vector) {
   int64_t key = key_in(slot, before);
@@ -146,13 +147,13 @@ struct worker {
   emb_session *s;
   uint64_t random;
   uint32_t lane; /* of a writer: its first place */
-  size_t n;      /* of the batch in hand */
+  size_t n;      /* of the current batch */
   uint32_t slots[BATCH];
   state states[BATCH];
   int64_t keys[BATCH];
   uint8_t found[BATCH];
   float vectors[BATCH * DIM];
-  /* a scan's */
+  /* for a scan */
   state *before;
   uint8_t *came;
 };
@@ -180,7 +181,7 @@ static void choose(struct worker *k, uint32_t first, uint32_t range) {
   }
 }
 
-/* What was asked for, judged. */
+/* Judges the results of the batch. */
 static int judge(struct worker *k) {
   for (size_t i = 0; i < k->n; i++)
     if (!is_right(k->slots[i], k->states[i], atomic_load(&w.begun[k->slots[i]]),
@@ -191,7 +192,7 @@ static int judge(struct worker *k) {
 
 /* ---- writers ------------------------------------------------------------- */
 
-/* The batch's states go on by one step. */
+/* Advances the batch's states by one step. */
 static void advance(struct worker *k, state (*step)(state)) {
   for (size_t i = 0; i < k->n; i++) {
     k->states[i] = step(k->states[i]);
@@ -231,7 +232,7 @@ static int add(struct worker *k) {
   return good;
 }
 
-/* The keys go, and others come in their places. */
+/* Deletes the keys, and puts others in their places. */
 static int turn_over(struct worker *k) {
   advance(k, after_delete);
   note(k, w.begun);
@@ -243,7 +244,7 @@ static int turn_over(struct worker *k) {
   return good && put(k);
 }
 
-/* Counted Gets, given back by the writes. */
+/* Counted Gets, whose leases the writes give back. */
 static int train(struct worker *k) {
   return OK(k->s, emb_get(k->s, k->keys, k->n, k->vectors, k->found, NULL)) &&
          judge(k) && put(k) && CHECK_EQ_INT(emb_leases(k->s), 0);
@@ -266,8 +267,8 @@ static int train_ahead(struct worker *k) {
   return good && CHECK_EQ_INT(emb_leases(k->s), 0);
 }
 
-/* Some of the batch's keys are put, the others round over; or nothing is done.
-** None of it may be seen before the commit. */
+/* Some of the batch's keys are put, the others turned over; or nothing is
+** done.  Nothing may be seen before the commit. */
 static int transaction(struct worker *k) {
   state was[BATCH];
   uint64_t number;
@@ -278,7 +279,7 @@ static int transaction(struct worker *k) {
   int good = OK(k->s, emb_txn_delete(k->s, k->keys, gone, k->found));
   for (size_t i = 0; i < gone; i++)
     k->states[i] = after_delete(k->states[i]);
-  if (below(k, 2)) /* undone again */
+  if (below(k, 2)) /* rolled back again */
     good = good && OK(k->s, emb_savepoint(k->s, 1)) &&
            OK(k->s, emb_txn_delete(k->s, k->keys, all, NULL)) &&
            OK(k->s, emb_rollback_to(k->s, 1));
@@ -308,7 +309,7 @@ static void writer(struct worker *k) {
   }
 }
 
-/* Until the table has its size. */
+/* Fills the table to its size. */
 static void fill(struct worker *k) {
   for (uint32_t at = 0; at < LANE; at += BATCH) {
     k->n = LANE - at < BATCH ? LANE - at : BATCH;
@@ -323,7 +324,7 @@ static void fill(struct worker *k) {
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Keys that were deleted stay so. */
+/* Deleted keys stay deleted. */
 static int ask_for_old(struct worker *k) {
   for (size_t i = 0; i < k->n; i++)
     k->keys[i] -= SLOTS;
@@ -377,7 +378,7 @@ static void reader(struct worker *k) {
 static int judge_row(struct worker *k, int64_t key, const float *vector) {
   uint32_t slot = (uint32_t)(key % SLOTS), gen = (uint32_t)(key / SLOTS);
   state before = k->before[slot], after = atomic_load(&w.begun[slot]);
-  if (gen != generation(before)) /* came meanwhile */
+  if (gen != generation(before)) /* it was put during the scan */
     return test_check(gen > generation(before) && gen <= generation(after) &&
                           (!vector || version_of(vector, key) != UINT32_MAX),
                       __FILE__, __LINE__, "key %" PRId64 " is wrong", key);
@@ -455,14 +456,14 @@ static void disk_is_bounded(const char *when) {
                    bytes >> 10, live >> 10);
 }
 
-/* At a moment when no thread works. */
+/* Called when no thread works. */
 static void sample(int third, int caught_up) {
   uint64_t live = (uint64_t)SLOTS * REC_BYTES;
   settle();
   CHECK((uint64_t)help_stat(w.store, "log_bytes") <=
         live * 9 / 4 + LOG_SLACK_BYTES);
   if (caught_up) {
-    pause_ms(1100); /* compaction leaves the last of it until writes stop */
+    pause_ms(1100); /* compaction leaves the rest until writes stop */
     settle();
     disk_is_bounded("caught up");
     long_at_most(long_threads, samples.threads + OPEN_THREADS, "threads");
@@ -488,7 +489,7 @@ static void *start(void *arg) {
   return NULL;
 }
 
-/* All workers for this time; until they come back if it is 0. */
+/* Runs all workers for this time; until they return if it is 0. */
 static int work(unsigned ms) {
   emb_err err;
   atomic_store(&w.over, 0);
@@ -521,8 +522,8 @@ static void assign(void (*write)(struct worker *),
   }
 }
 
-/* Every key, now that no thread writes: it is there once, with its version; and
-** none that was before it. */
+/* Checks every key while no thread writes: it is there once, with its
+** version; earlier keys of its place are not. */
 static int all_are_right(int one_by_one) {
   int good = CHECK_EQ_INT(emb_count(me.s), SLOTS) && scan(&me, EMB_SCAN_ANY);
   for (uint32_t at = 0; good && one_by_one && at < SLOTS; at += BATCH) {
@@ -591,10 +592,10 @@ TEST(long_life) {
     if (!k->before || !k->came)
       abort();
   }
-  /* What the C library keeps for each thread grows for minutes. */
+  /* The C library's memory for each thread grows for minutes. */
   (void)mallopt(M_ARENA_MAX, 1);
   long_keep_books();
-  /* A sanitizer has a thread of its own from the first one on. */
+  /* A sanitizer has its own thread from the first thread on. */
   if (open_all() && help_close(w.store, me.s)) {
     samples.files = long_files();
     samples.threads = long_threads();

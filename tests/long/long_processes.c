@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
 **
-** long_processes.c -- one table in the hands of many processes for a long time:
-** two that train rows under a bound, two that compute other rows anew, one that
-** reads all of it, one that exports what changed to a copy, one that serves.
+** long_processes.c -- one table used by many processes for a long time: two
+** train rows under a bound, two recompute other rows, one reads all rows, one
+** exports changes to a copy, one serves.
 **
-** Every second or so the process that owns the store closes it and ends, and
-** another one takes over; then it comes back.  Nobody is killed, so nothing
+** Every second or so the owner process closes the store and ends, and another
+** process takes over; then it comes back.  No process is killed, so nothing
 ** that was acknowledged may be lost.
 **
 ** A trained row counts its updates in each element.  A made row has its maker
-** and the maker's count.  What was begun and what was acknowledged of each row
-** is in memory that all processes share.
+** and the maker's count.  The begun and the acknowledged counts of each row
+** are in memory that all processes share.
 **
-** MUST HOLD Whoever reads all rows finds each once and whole, not older than
-**           what was acknowledged before, not newer than what was begun; and
-**           never fails, whatever owner goes.  Others may be told
-**           (SQLITE_ABORT) that a lease, a snapshot or a call went with an
-**           owner, and then try again.  At the end each trained row has exactly
-**           the updates that were acknowledged, and the copy equals the table.
+** MUST HOLD A process that reads all rows finds each once and whole, not
+**           older than the count acknowledged before, not newer than the one
+**           begun; and never fails, whichever owner ends.  Others may learn
+**           (SQLITE_ABORT) that a lease, a snapshot or a call was lost with
+**           an owner, and then retry.  At the end each trained row has
+**           exactly the acknowledged updates, and the copy equals the table.
 ** AMOUNT    LIFE_SECONDS=n, else 20, LONG=n times as long.
 */
 #include "process_help.h"
@@ -45,16 +45,16 @@ enum role {
   ROLES
 };
 
-/* What was begun is written before, what is acknowledged after a call; all
-** relaxed, but for over and leave, which order nothing either. */
+/* `begun` is written before a call, `done` after it; all relaxed, except over
+** and leave, which order nothing either. */
 static struct shared {
   _Atomic int over;
   _Atomic int leave[ROLES];
   _Atomic uint32_t begun[KEYS], done[KEYS]; /* by place */
   _Atomic uint64_t updates, puts, scans, deltas, snapshots, served;
   _Atomic uint64_t longest_us; /* of the scans */
-  _Atomic uint64_t lost;       /* calls that an owner took with it */
-  _Atomic uint64_t locked;     /* that waited in vain for SQLite's lock */
+  _Atomic uint64_t lost;       /* calls lost with an owner */
+  _Atomic uint64_t locked;     /* calls that waited in vain for SQLite's lock */
 } * shared;
 
 static struct shared *share(const char *dir) {
@@ -65,7 +65,7 @@ static struct shared *share(const char *dir) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Of key's row; -1: there is no such key. */
+/* The place of the key's row; -1: there is no such key. */
 static int place_of(int64_t key) {
   if (key >= 0 && key < TRAINED)
     return (int)key;
@@ -85,7 +85,7 @@ static void make_row(float *row, int64_t key, uint32_t n) {
                           : (float)n;
 }
 
-/* The count of a row; UINT32_MAX: it is torn, or another's. */
+/* The count of a row; UINT32_MAX: it is torn, or another key's. */
 static uint32_t count_of(int64_t key, const float *row) {
   int made = key >= MADE_AT;
   uint32_t n = (uint32_t)row[0];
@@ -127,7 +127,7 @@ static int goes_on(const struct connection *c) {
 }
 
 /* A statement with keys and vectors as ?1 and ?2.  1: it was done.  0: its
-** owner went, and it is to be tried again. */
+** owner ended, and it must be retried. */
 static int apply(sqlite3 *db, const char *sql, const int64_t *keys, size_t n,
                  const float *rows) {
   sqlite3_stmt *statement = NULL;
@@ -170,8 +170,8 @@ static void note(_Atomic uint32_t *counts, const int64_t *keys, size_t n) {
     atomic_fetch_add(&counts[place_of(keys[i])], 1);
 }
 
-/* Reads that count, then the gradients for them, which give them back.  Of a
-** statement that failed nothing stays. */
+/* Counted reads, then the gradients for them, which give the leases back.  A
+** failed statement leaves nothing behind. */
 static void train(struct connection *c) {
   int64_t keys[BATCH];
   float gradients[BATCH * DIM];
@@ -189,7 +189,7 @@ static void train(struct connection *c) {
     note(shared->done, keys, n);
     atomic_fetch_add(&shared->updates, n);
     (void)usleep(
-        1000); /* SQLite's lock goes to who looks at the right moment */
+        1000); /* SQLite's lock goes to a process polling at the right time */
   }
 }
 
@@ -203,7 +203,7 @@ static void make(struct connection *c) {
     for (size_t i = 0; i < n; i++)
       make_row(rows + i * DIM, keys[i],
                atomic_load(&shared->begun[place_of(keys[i])]));
-    /* One that was carried out perhaps is made again, with the same rows. */
+    /* A call that perhaps was carried out is retried with the same rows. */
     while (!apply(c->db, "SELECT emb_put('items', ?1, ?2)", keys, n, rows) &&
            !atomic_load(&test_state.failures))
       ;
@@ -277,7 +277,7 @@ static void scan_all(struct connection *c) {
 
 /* ---- who exports --------------------------------------------------------- */
 
-/* An older file may be applied once more, and it is the same. */
+/* An older file may be applied once more, without any effect. */
 static int ship(struct connection *c, sqlite3 *copy) {
   char sql[700], apply_sql[700];
   (void)snprintf(sql, sizeof sql,
@@ -302,7 +302,7 @@ static int has_snapshot(sqlite3 *db) {
 static void look_back(struct connection *c) {
   sqlite3_stmt *statement = NULL;
   int n = 0;
-  if (!has_snapshot(c->db)) /* it may have been taken also if its owner went */
+  if (!has_snapshot(c->db)) /* it may have been taken even if its owner ended */
     (void)apply(c->db, "SELECT emb_snapshot('items', 'now')", NULL, 0, NULL);
   if (!has_snapshot(c->db))
     return;
@@ -339,7 +339,8 @@ static void export_all(struct connection *c) {
 
 static int has_to_leave(void *arg) { return !goes_on(arg); }
 
-/* Until it leaves; waits for the store as long as another process owns it. */
+/* Serves until told to leave; waits for the store while another process owns
+** it. */
 static void serve(struct connection *c) {
   char sql[700];
   sqlite3_stmt *statement = NULL;
@@ -381,7 +382,7 @@ PROCESS(member) {
     serve(&c);
   CHECK_EQ_INT(sqlite3_close(c.db), SQLITE_OK);
   if (atomic_load(&test_state.failures))
-    atomic_store(&shared->over, 1); /* one that fails ends all */
+    atomic_store(&shared->over, 1); /* a failing member ends all */
 }
 
 /* ---- the test ------------------------------------------------------------ */
@@ -419,7 +420,7 @@ static int member_start(struct process *p, int role) {
   return process_start(p, "member", (const char *[]){test_dir(), text, NULL});
 }
 
-/* Who owns the store closes it and comes back; now and then another does. */
+/* The store's owner closes it and comes back; sometimes another member does. */
 static int replace(sqlite3 *db, struct process *p) {
   int64_t owner = sql_integer(
       db, "SELECT coalesce(owner_pid, 0) FROM emb_tables WHERE name = 'items'");
@@ -490,7 +491,7 @@ static void live(double seconds) {
   int good = started == ROLES;
   for (int i = 0; i < started; i++)
     good &= process_end(&p[i]);
-  if (good) { /* what changed since the exporter's last delta */
+  if (good) { /* changes since the exporter's last delta */
     struct connection c = {.db = db, .role = EXPORTER};
     (void)snprintf(c.dir, sizeof c.dir, "%s", test_dir());
     sqlite3 *copy = connect_to(test_dir(), "copy.db");

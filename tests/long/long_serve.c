@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
 **
 ** long_serve.c -- online training for a long time: a table that forgets, and
-** two copies of it that deltas keep up to date, with everything else beside it.
+** two copies of it that deltas keep up to date, with all other operations at
+** the same time.
 **
 ** STORES    The source has Adagrad and a time to live, or a capacity as well.
 **           The serving copy, without optimizer, takes files of deltas; the
-**           slow copy is read row by row, each third epoch.
+**           slow copy is fed row by row, every third epoch.
 ** WORK      The source has SLOTS places, a third for each writer.  A place
-**           holds a key that is put now and then, sometimes deleted, and
-**           sometimes left alone until its time is over; then comes another
-**           key.  A shipper exports, applies (at times twice, at times an
+**           holds a key that is put from time to time, sometimes deleted, and
+**           sometimes left alone until it expires; then another key follows.
+**           A shipper exports, applies (at times twice, at times an
 **           older file once more) and acknowledges; a reader reads both; a
 **           keeper takes snapshots, reads them twice, exports them and reads
-**           the file, checkpoints and verifies.  Time is the data's: a second
-**           each TICK_MS.
+**           the file, checkpoints and verifies.  Time is that of the data: a
+**           second every TICK_MS.
 ** MUST HOLD At the end of each epoch, when no thread writes: the source has
-**           exactly the rows whose time is not over, each as it was put last;
-**           with a capacity, no others, and not more than that.  The copies
+**           exactly the rows that have not expired, each as last put; with a
+**           capacity, no others, and no more than the capacity.  The copies
 **           have the same rows.  A reader of the serving copy never sees a
-**           place go back.  A snapshot never changes, and its file says the
-**           same.  Memory and the number of files stay as they are; so does the
-**           disk, whenever both copies have acknowledged.
+**           place go back.  A snapshot never changes, and its file holds the
+**           same rows.  Memory and the number of files stay constant; so does
+**           the disk, whenever both copies have acknowledged.
 ** AMOUNT    See long_help.h.
 */
 #include "engine/storage/pack/emb_file.h"
@@ -43,12 +44,12 @@ enum {
   ** the server's. */
   OPEN_FILES = 3 * 2 + 8 + 4,
   EPOCH_MS_MAX = 2000, /* the log is kept for the slow copy */
-  CATCH_UP = 3, /* each third epoch the slow copy reads and the disk is seen */
+  CATCH_UP = 3, /* every third epoch: feed the slow copy, check the disk */
 };
-/* Beside twice what the three stores may hold: extents that are open. */
+/* In addition to twice the data of the three stores: open extents. */
 #define DISK_SLACK_BYTES (UINT64_C(12) << 20)
-/* A part of an index is as large as it ever had to be, and with few keys each
-** that creeps up; and at times a checkpoint is in the middle of its work. */
+/* A part of an index keeps its largest size ever, which slowly grows with few
+** keys in each part; and sometimes a checkpoint is under way. */
 #define INDEX_SLACK_BYTES (INT64_C(1) << 20)
 
 struct file_slot {
@@ -67,10 +68,10 @@ struct store {
 static struct {
   struct store source, serving, slow;
   uint32_t capacity;
-  struct file_slot places[SLOTS]; /* its writer's, and main's between epochs */
+  struct file_slot places[SLOTS];      /* its writer's; main's between epochs */
   _Atomic uint32_t generations[SLOTS]; /* for the reader; relaxed */
   _Atomic uint32_t now;                /* main sets; relaxed */
-  _Atomic uint32_t told; /* the newest time that a write gave; relaxed */
+  _Atomic uint32_t told; /* the newest time given by a write; relaxed */
   _Atomic int over;      /* main sets; relaxed */
   uint64_t seen[SLOTS];  /* the reader's: newest in the serving copy */
   uint64_t turned, shipped, deletions, snapshots;
@@ -90,7 +91,7 @@ static void make(float *vector, int64_t key, uint32_t version) {
     vector[i] = (float)(test_random_from(&x) >> 40);
 }
 
-/* The version that the key's vector has; 0 when it is torn or another's. */
+/* The version in the key's vector; 0 when it is torn or another key's. */
 static uint32_t version_of(const float *vector, int64_t key) {
   float want[DIM];
   if (!(vector[0] >= 1 && vector[0] < (float)(1 << 24)))
@@ -164,7 +165,7 @@ static int going(void) {
 
 /* ---- writers ------------------------------------------------------------- */
 
-/* What the place is to hold next; 0: it is left alone. */
+/* The next content of the place; 0: it is left alone. */
 static int next_state(struct worker *k, struct file_slot *p, uint32_t now) {
   if (now < p->rest_until)
     return 0;
@@ -253,7 +254,7 @@ static int ship(emb_session *from, emb_session *to, struct worker *k) {
       (!OK(to, emb_delta_apply(to, file, NULL, &again)) ||
        !CHECK(!again.applied)))
     return 0;
-  /* Else it was lost on the way, and the next file is of more. */
+  /* Otherwise it was lost on the way, and the next file holds more. */
   return (k && below(k, 4) == 0) ||
          OK(from, emb_delta_ack(from, "serving", about.to));
 }
@@ -401,13 +402,13 @@ static void work(unsigned ms) {
   (void)alarm(0);
 }
 
-/* Does the table have the place's key?  Its time is over by the newest time
-** that a write gave. */
+/* Does the table have the place's key?  It expires by the newest time given
+** by a write. */
 static int is_there(const struct file_slot *p) {
   return p->version > 0 && !p->is_deleted && p->put_at + TTL > w.told;
 }
 
-/* The background has nothing left to do. */
+/* Steps until no background work is left. */
 static int settle(emb_store *store) {
   int more = 1, good = 1;
   while (good && more)
@@ -415,7 +416,7 @@ static int settle(emb_store *store) {
   return good;
 }
 
-/* The source against what was put; *rows: all of it. */
+/* Compares the source with the rows put; *rows: all of its rows. */
 static int source_is_right(struct rows *rows) {
   emb_session *s = w.source.s;
   struct rows want = {0, 0};
@@ -451,7 +452,7 @@ static int source_is_right(struct rows *rows) {
          (!w.capacity || CHECK(rows->n <= w.capacity));
 }
 
-/* Row by row; a delta from the beginning is the whole table. */
+/* Feeds the copy row by row; a delta from the beginning is the whole table. */
 static int feed_slow(void) {
   emb_session *s = w.source.s, *to = w.slow.s;
   int64_t keys[BATCH];
@@ -502,7 +503,7 @@ static uint64_t disk_bytes(void) {
          help_disk_bytes(w.slow.dir);
 }
 
-/* At a moment when no thread works. */
+/* Called when no thread works. */
 static void sample(unsigned third, int all_acked) {
   keep_max(&samples.held_max[third], long_held_by(w.source.store));
   keep_max(&samples.rss_max[third], help_rss());
@@ -586,7 +587,7 @@ static void run(uint32_t capacity) {
   env_set_default(&env_posix);
   long_is_flat("the engine's memory", samples.held_max,
                HELD_SLACK_BYTES + INDEX_SLACK_BYTES);
-  /* What the C library keeps for six threads grows in the first minute. */
+  /* The C library's memory for six threads grows in the first minute. */
   if (!SANITIZED && life.epochs * life.ms >= 120000)
     long_is_flat("the process", samples.rss_max, 3 * RSS_SLACK_BYTES);
   for (uint32_t i = 0; i < SLOTS; i++)
@@ -600,7 +601,7 @@ static void run(uint32_t capacity) {
          " snapshots were read\n",
          w.turned, w.deletions, w.snapshots);
   CHECK(w.turned > 0 && w.deletions > 0);
-  /* A slow machine may not come to it in seconds. */
+  /* A slow machine may not get that far in seconds. */
   if (life.epochs * life.ms >= 60000)
     CHECK(w.turned > SLOTS && w.snapshots > 0);
   test_count("deltas in a long life", w.shipped);

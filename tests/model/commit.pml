@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT
 **
 ** commit.pml -- a model of COMMIT over SQLite's file and a store (ext/table/txn.c,
-** engine/table/txn/txn_end.c, engine/storage/ckpt/recover.c), with a crash at every moment,
-** and of what an open makes of it.
+** engine/table/txn/txn_end.c, engine/storage/ckpt/recover.c), with a crash at
+** every moment, and of the recovery by the next open.
 **
-** MODELLED  Transactions one after the other, each of which sets the same value
-**           in a row and in a vector; the log as the transactions whose pages
-**           it holds, in memory and on disk; SQLite's commit as one step that
-**           can still be lost until its journal is gone for good (rollback
-**           journal, synchronous=FULL) or is durable at once; COMMIT that finds
-**           the file busy, so that xSync is called twice, or is rolled back; a
-**           checkpoint.  Unsynced pages survive a crash or not.
-** CHECKED   after the crash row and vector agree, and what was acknowledged is
+** MODELLED  Transactions, one after another, each setting the same value in a
+**           row and in a vector; the log as the transactions whose pages it
+**           holds, in memory and on disk; SQLite's commit as one step that
+**           can still be lost until the removal of its journal is durable
+**           (rollback journal, synchronous=FULL) or is durable immediately; a
+**           COMMIT that finds the file busy, so that xSync is called twice,
+**           or is rolled back; a checkpoint.  Unsynced pages survive a crash
+**           or not.
+** CHECKED   after the crash row and vector agree, and acknowledged values are
 **           there.
 ** NOT       more than one store, savepoints, a crash during recovery.
 **
-** With one of these it must be found wrong:
+** With any one of these the model must fail:
 **
 **   PREPARE_UNSYNCED  xSync does not make the pages durable
-**   DOUBT_YES         what is in doubt is always committed
-**   DOUBT_NO          what is in doubt is never committed
+**   DOUBT_YES         a transaction in doubt is always committed
+**   DOUBT_NO          a transaction in doubt is never committed
 **   NO_ABORT          a rollback after xSync leaves no sign in the log
 **   NO_WAIT           xCommit does not wait until SQLite's commit is durable
-**   CHECKPOINT_OPEN   a checkpoint takes over a transaction that is only prepared
+**   CHECKPOINT_OPEN   a checkpoint includes a transaction that is only
+**                     prepared
 */
 #ifndef COMMITS
 #define COMMITS 3
@@ -42,7 +44,7 @@ byte checkpoint_value;
 
 /* SQLite's file: the row and the marker of the newest commit. */
 byte row, marker;
-/* and of the one before, which comes back if the commit was not durable */
+/* and of the commit before, which comes back if the newest was not durable */
 byte old_row, old_marker;
 bool lazy; /* the newest commit may be lost */
 
@@ -58,7 +60,7 @@ inline prepare(value) {
   pages[number] = PREPARED;
   values[number] = value;
 #ifndef PREPARE_UNSYNCED
-  d_step { /* one sync makes all before it durable */
+  d_step { /* one sync makes everything before it durable */
     i = 0;
     do
     :: i <= number ->
@@ -130,7 +132,7 @@ proctype background() {
   take_checkpoint()
 }
 
-/* What recovery makes of the log, and of the marker. */
+/* Recovery from the log, and from the marker. */
 proctype power() {
   byte found, last, i;
   bool there;
@@ -155,8 +157,8 @@ proctype power() {
        :: !there -> break /* the log ends here */
        :: else
        fi;
-       /* Pages behind those of an earlier one: that was decided, unless its
-       ** end is in the log. */
+       /* Pages behind those of an earlier transaction: that one was decided,
+       ** unless its end is in the log. */
        if
        :: last -> found = values[last]
        :: else
@@ -164,7 +166,7 @@ proctype power() {
        last = i;
        if
        :: pages[i] == ABORTED -> last = 0
-       :: pages[i] == ABORTED && !abort_synced[i] -> break /* not its sign */
+       :: pages[i] == ABORTED && !abort_synced[i] -> break /* sign lost */
        :: pages[i] == PREPARED -> skip
        fi;
        i++

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT
 **
 ** flush.pml -- a model of the epoch, of sealing and flushing a page, and of
-** taking its frame away (engine/base/epoch/epoch.h, engine/storage/log/log_flush.c), beside
-** sessions that read and write the record in it, in every order.
+** taking its frame away (engine/base/epoch/epoch.h,
+** engine/storage/log/log_flush.c), with concurrent sessions that read and
+** write the record in it, in every order.
 **
 ** MODELLED  One key, its record in page 1, and page 2 at the tail, to which a
 **           Put copies when page 1 is read-only.  A record has two halves.  An
 **           atomic block is one atomic instruction of the engine.
-** CHECKED   a reader sees one whole vector, never older than the newest that
-**           was there when it began, and never a frame that was given away;
-**           page 1 on disk is what the last Put into it left; at the end the
-**           key has the newest vector, wherever it is read from.
+** CHECKED   a reader sees one whole vector, never older than the newest one
+**           when it began, and never a frame that was given away; page 1 on
+**           disk is as the last Put into it left it; at the end the key has
+**           the newest vector, wherever it is read from.
 ** NOT       memory orders, several pages in flight, failing writes.
 **
-** With one of these it must be found wrong:
+** With any one of these the model must fail:
 **
 **   NO_WAIT_SEAL   the page is written without waiting for sessions inside
 **   NO_WAIT_REUSE  the frame is reused without waiting for sessions inside
-**   SEAL_LATE      the epoch is waited for, then the page becomes read-only
-**   ASKED_OUTSIDE  a writer asks whether the page is mutable, then enters
-**   OUT_UNWRITTEN  the frame is taken before the page was written
+**   SEAL_LATE      the flush waits for the epoch, then makes the page
+**                  read-only
+**   ASKED_OUTSIDE  a writer checks whether the page is mutable, then enters
+**   OUT_UNWRITTEN  the frame is taken before the page is written
 **   NO_CHECK       a reader does not compare the stamp after copying
 */
 #ifndef WRITERS
@@ -40,7 +42,7 @@ byte address = 1; /* the key's word */
 bool latch;
 bool read_only;   /* page 1 */
 bool frame = 1;   /* page 1 has one */
-bool lost;        /* its frame belongs to another page by now */
+bool lost;        /* its frame belongs to another page now */
 bool flushed;
 
 /* Page 0 is not used. */

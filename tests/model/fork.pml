@@ -5,36 +5,38 @@
 **
 ** MODELLED  The kernel's side: a lock belongs to an open file description.  It
 **           ends when any process unlocks it through any descriptor of that
-**           description, or when the last descriptor is closed.  A process that
-**           is killed closes its own.  An owner takes the lock, leaves and
-**           takes it again; it may be killed at every step, and another thread
-**           of it may fork at every step, once.  The child has the owner's
-**           descriptor and a copy of its table of lock files.  The child, and a
-**           stranger, take the lock in turn, each by an open of its own.
+**           description, or when the last descriptor is closed.  A killed
+**           process closes its descriptors.  An owner takes the lock, leaves
+**           and takes it again; it may be killed at every step, and another
+**           of its threads may fork at every step, once.  The child has the
+**           owner's descriptor and a copy of its table of lock files.  The
+**           child and an unrelated process take the lock in turn, each
+**           through its own open.
 **
 **           env_lock    opens the file, notes it in the table, takes the lock
-**           env_unlock  unlocks, closes, takes the note off the table
+**           env_unlock  unlocks, closes, removes the note from the table
 **           fork_now    waits for the table's mutex
-**           in_child    the child's handler closes what its table has
+**           in_child    the child's handler closes the files in its table
 ** CHECKED   Two processes never own the store at once.  After env_unlock the
-**           lock is free.  The child closes no other file.  When the owner has
-**           ended, both others get the lock: nobody waits for ever.
+**           lock is free.  The child closes no other file.  When the owner
+**           has ended, both others get the lock: no process waits forever.
 ** NOT       The lock's states (takeover.pml); a fork that runs no handlers
 **           (vfork, posix_spawn: exec closes the descriptor); a child that is
-**           stopped before its handler, which has the lock of a parent that was
-**           killed until it goes on.
+**           stopped before its handler runs: it keeps the lock of a killed
+**           parent until it continues.
 **
-** Rules that are easily missed; without them it is found wrong:
+** Rules that are easily missed; without them the model fails:
 **
-**   The child closes, and does not unlock: that lock is the owner's, too.
+**   The child closes, and does not unlock: the lock is the owner's, too.
 **   An owner unlocks before it closes: the child may not have run yet.
-**   A fork between an open and its note leaves a descriptor that the child does
-**   not know.  One between a close and the end of the note makes the child
+**   A fork between an open and its note leaves a descriptor unknown to the
+**   child.  A fork between a close and the removal of the note makes the child
 **   close another file, which has got that number.
 **
-** ROUNDS of the owner are the size.  With one of these it must be found wrong:
+** ROUNDS of the owner are the size.  With any one of these the model must
+** fail:
 **
-**   CHILD_KEEPS    the child does not close what it has inherited
+**   CHILD_KEEPS    the child does not close its inherited descriptor
 **   CHILD_UNLOCKS  the child unlocks it
 **   CLOSED_ONLY    an owner that leaves closes, and does not unlock
 **   FORK_BETWEEN   a fork does not wait for the table's mutex
@@ -49,7 +51,7 @@
 #define OF_STRANGER 99
 byte lock; /* the description that has it */
 
-/* The owner's descriptor, and what its fork's child has of it. */
+/* The owner's descriptor, and the copy that its fork's child has. */
 byte fd, child_fd;         /* the description, or NONE: closed */
 bool noted, child_noted;   /* in the table of lock files */
 bool reused, child_reused; /* the descriptor's number is another file's */
@@ -121,7 +123,7 @@ proctype owner() {
   fi
 }
 
-/* Takes the lock by a descriptor of its own, and leaves. */
+/* Takes the lock through its own descriptor, and leaves. */
 inline take_and_leave(description) {
   d_step { lock == NONE -> lock = description; enter() };
   owners--;

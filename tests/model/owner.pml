@@ -1,89 +1,99 @@
 /* SPDX-License-Identifier: MIT
 **
 ** owner.pml -- a model of the processes that use one store: which of them owns
-** it, serves the others, leaves, dies or is stopped, with calls under way at
+** it, serves the others, leaves, dies or is stopped, with calls in flight at
 ** every moment.  tests/model/spin.sh explores it.
 **
-** MODELLED  The directory: lock file, manifest (generation, clean, what its
-**           checkpoint has), log (what of it is durable) and the name of a
-**           socket.  Processes of one session each.  A session has one slot of
-**           memory in common with its owner, through which it asks, one call at
-**           a time.  What a store has is the set of the writes that were
-**           carried out.  A call reads, writes, or writes and makes durable;
-**           with TXN it reads, or is a transaction that the database decides
-**           (commit.pml), whose lock one process has.  A label or an inline is
-**           a step, or some:
+** MODELLED  The directory: lock file, manifest (generation, clean, content of
+**           its checkpoint), log (its durable part) and the name of a socket.
+**           Processes with one session each.  A session shares one slot of
+**           memory with its owner, through which it sends one call at a time.
+**           A store's content is the set of the writes that were carried out.
+**           A call reads, writes, or writes and makes durable; with TXN it
+**           reads, or is a transaction that the database decides
+**           (commit.pml), whose lock one process has.  A label or an inline
+**           is one step or several:
 **
-**           look       a read beside no owner                 [store_refresh]
+**           look       a read without an owner               [store_refresh]
 **           try_lock   the lock is taken or not               [own_take]
 **           take_over  reads the manifest again, and loads    [become_owner]
-**           claim      what was recovered is a checkpoint, and the manifest
-**                      says who writes                    [own_settle_state]
-**           serve      the name goes, then it is the own one   [env->port_open]
-**           connect    calls whoever the name means          [env->peer_open]
-**           await      what a client does until it is answered
+**           claim      makes a checkpoint of the recovered state; the
+**                      manifest names the writer          [own_settle_state]
+**           serve      removes the name, then sets its own     [env->port_open]
+**           connect    calls the process of the name         [env->peer_open]
+**           await      a client's steps until it is answered
 **           carry_out  a call in the owner's engine
 **           leave      an owner's close          [emb_close, env->port_close]
-**           kill       what the system does: the lock is free, sockets hang up
+**           kill       by the system: the lock is free, sockets hang up
 **
-**           A process that was killed, or stopped for good, takes no step any
-**           more; one that is stopped for a while is one that others overtake.
-**           A timeout may happen whenever one waits.  A child that an owner
-**           forked may keep its sockets open (inherited): connecting works
-**           then, nobody answers, and nothing hangs up.
+**           A process that was killed, or stopped permanently, takes no
+**           further steps; a process stopped for a while is one that others
+**           overtake.  A timeout may happen in any wait.  A child that an
+**           owner forked may keep its sockets open (inherited): then
+**           connecting works, no process answers, and nothing hangs up.
 ** CHECKED   only the lock's holder writes; the name is the owner's while it
 **           serves; a read that begins after a write was acknowledged sees it,
 **           unless the owner was killed and the write was not durable; each
-**           session whose owner was killed gets one error, at its next call or
-**           the one under way, and no other session gets one; a write is carried
-**           out at most once, and never if its call ended with BUSY; what was
-**           committed is there at the end; no call says BUSY unless another
-**           process has the lock; nobody waits for ever.
+**           session whose owner was killed gets one error, at its next call
+**           or the one in flight, and no other session gets one; a write is
+**           carried out at most once, and never if its call ended with BUSY;
+**           committed writes are there at the end; no call gives BUSY unless
+**           another process has the lock; no process waits forever.
 ** NOT       fairness, power failures, several sessions of one process,
 **           processes that may only read, bytes of messages.
 **
 ** ANSWERS   OK       carried out
 **           BUSY     not carried out, and never will be
-**           UNKNOWN  begun by an owner that does not answer: at most once.  The
-**                    slot stays occupied until that has ended
-**           LOST     the owner was killed: what was not durable is gone, and
-**                    this call may be part of either
+**           UNKNOWN  begun by an owner that does not answer: at most once.
+**                    The slot stays occupied until the call has ended
+**           LOST     the owner was killed: writes that were not durable are
+**                    gone, and this call may be among the lost or the durable
+**                    ones
 **
-** Rules that are easily missed; without them it is found wrong:
+** Rules that are easily missed; without them the model fails:
 **
 **   A client goes elsewhere when its owner is LEFT, not LEAVING: it could die
 **   before the checkpoint, and the client would not be told.
-**   A client of which nothing was begun had no owner: it tries again, silently.
-**   An answer that is there counts, though its owner has gone since.
+**   A client without a call begun had no owner: it retries silently.
+**   An answer that is there counts, even if its owner has gone since.
 **   xCommit cannot fail.  Its call is not withdrawn, an error is kept for the
 **   next call, and the owner ends it before anything else, begun or not.
-**   An owner that leaves while something is prepared makes all durable, but
-**   takes no checkpoint: the next one recovers and asks the database.
-**   "Not committed" is an answer only if nobody is committing.
+**   An owner that leaves while a transaction is prepared makes everything
+**   durable, but takes no checkpoint: the next owner recovers and asks the
+**   database.
+**   "Not committed" is an answer only if no process is committing.
 **
-** PROCESSES, CALLS of each, KILLS, STOPS are the size.  Who waits for ever is
-** found once nothing is left to kill, so each size comes without kills, too.
-** VOLATILE leaves out the writes that are durable at once.  With one of these it
-** must be found wrong:
+** PROCESSES, CALLS of each, KILLS, STOPS are the size.  An endless wait is
+** found only when no kill is left, so each size is also run without kills.
+** VOLATILE leaves out the writes that are durable immediately.  With any one
+** of these the model must fail:
 **
 **   CLAIM_LATE        the manifest is written after the first write
 **   SOCKET_FIRST      the port is opened before the lock is tried
-**   NAME_REMOVED      the name is removed, whosever it is, without the lock
-**   NAME_ASKED        it is asked whose it is, then it is removed, likewise
+**   NAME_REMOVED      the name is removed, whichever process owns it, without
+**                     the lock
+**   NAME_ASKED        the name's owner is checked, then the name is removed,
+**                     also without the lock
 **   LOCK_EARLY        the lock is dropped, then the checkpoint is taken
 **   NO_LOOK           a reader does not look at the generation
-**   NOT_AGAIN         who has taken the lock does not read the manifest again
+**   NOT_AGAIN         a process that took the lock does not read the manifest
+**                     again
 **   WITHDRAW_PLAIN    a call is withdrawn without comparing
-**   ASKED_AGAIN       a call that runs while the owner leaves is asked elsewhere
-**   KILLED_AGAIN      a call that ran when the owner died is asked elsewhere
+**   ASKED_AGAIN       a call that runs while the owner leaves is sent
+**                     elsewhere
+**   KILLED_AGAIN      a call that ran when the owner died is sent elsewhere
 **   LEFT_EARLY        a client goes elsewhere before the checkpoint
-**   NO_ERROR          a session goes on without an error when its owner dies
-**   NO_TIMEOUT        a client waits for its owner for ever
+**   NO_ERROR          a session continues without an error when its owner
+**                     dies
+**   NO_TIMEOUT        a client waits for its owner forever
 **   NO_NOTICE         a client waits for its owner, whether it lives or not
 ** and of transactions:
-**   PREPARED_UNDONE   what a client had prepared is undone when it dies
-**   PREPARED_CLEAN    a checkpoint on leaving forgets what is prepared
-**   RESOLVE_EARLY     "not committed" is believed while it may yet be
+**   PREPARED_UNDONE   a client's prepared transaction is rolled back when it
+**                     dies
+**   PREPARED_CLEAN    a checkpoint on leaving forgets the prepared
+**                     transaction
+**   RESOLVE_EARLY     "not committed" is believed while a commit is still
+**                     possible
 **   COMMIT_WITHDRAWN  xCommit's call is withdrawn at the timeout
 **   COMMIT_ANY_TURN   xCommit's call is carried out when its turn comes
 */
@@ -100,7 +110,7 @@
 #define STOPS 0
 #endif
 
-/* A process p is p + 1 where 0 is nobody. */
+/* A process p is stored as p + 1 where 0 means no process. */
 #define NOBODY 0
 
 /* Each write is a bit. */
@@ -111,9 +121,9 @@
 byte lock;
 byte generation = 1;
 bool clean = 1;
-byte checkpoint; /* what the manifest's has */
-byte durable;    /* what recovery finds */
-byte prepared;   /* and what it finds in doubt */
+byte checkpoint; /* content of the manifest's checkpoint */
+byte durable;    /* writes that recovery finds */
+byte prepared;   /* and those it finds in doubt */
 byte name;       /* the socket's; the process may be dead */
 
 /* The database. */
@@ -127,16 +137,16 @@ byte database_lock; /* from before prepare to its commit */
 #define KILLED 3
 byte fate[PROCESSES];
 bool owner[PROCESSES];
-byte memory[PROCESSES]; /* what it shows: as reader the checkpoint */
+byte memory[PROCESSES]; /* the writes it shows: as reader the checkpoint */
 byte loaded[PROCESSES]; /* its generation */
 bool listening[PROCESSES];
-byte inherited; /* whose sockets a child has */
+byte inherited; /* owner whose sockets a child has */
 
 /* Shared by an owner and its clients. */
 #define SERVING 0
 #define LEAVING 1
 #define LEFT 2
-byte sign[PROCESSES]; /* what an owner says of itself */
+byte sign[PROCESSES]; /* the state that an owner announces */
 byte link[PROCESSES]; /* a client's owner; NOBODY: it is reader or owner */
 #define IDLE 0
 #define ASKED 1 /* the client makes it IDLE, or the owner RUNNING: compared */
@@ -159,19 +169,19 @@ byte what[PROCESSES]; /* the write */
 #define UNKNOWN 3
 #define LOST 4
 
-/* What the checks use. */
-byte must;             /* each read that begins now shall see these */
+/* For the checks. */
+byte must;             /* each read that begins now must see these */
 byte need[PROCESSES];  /* must, when its call began */
-byte kept;             /* durable by now, so that no kill takes it */
+byte kept;             /* durable already, so that no kill loses it */
 byte ran;              /* begun, ever */
-byte refused;          /* its call said BUSY */
+byte refused;          /* its call gave BUSY */
 bool owed[PROCESSES];  /* a session whose owner was killed: one error */
 byte ended;
 
 #define is_client(c) (link[c] == me + 1)
 #define hung_up(q) (fate[q] == KILLED && inherited != (q) + 1)
 
-/* The owner asks the database about what is prepared. */
+/* The owner asks the database about the prepared transaction. */
 inline resolve(c) {
   x = prepared & database & writes_of(c);
   if
@@ -259,7 +269,7 @@ inline claim() {
 }
 
 inline serve() {
-  name = NOBODY; /* who connects now finds nobody */
+  name = NOBODY; /* a process that connects now finds none */
   d_step { name = me + 1; listening[me] = 1 }
 }
 
@@ -293,7 +303,7 @@ inline connect() {
        begun[me] = 0;
        slot[me] = IDLE
      }
-  :: !somebody /* it is starting, or leaving: all is tried again */
+  :: !somebody /* it is starting, or leaving: everything is retried */
   :: d_step { lock != NOBODY -> answer_is(BUSY) } /* until the timeout */
   fi
 }
@@ -340,7 +350,7 @@ inline look() {
   d_step { g = 0; c = 0; x = 0 }
 }
 
-/* The owner q has gone: what is that to this session? */
+/* The owner q has gone: the effect on this session. */
 inline gone() {
   if
   :: sign[q] != LEFT && begun[me] && mine == FINISH && !earlier ->
@@ -364,7 +374,7 @@ inline gone() {
   fi
 }
 
-/* After the timeout: who has the lock?  Then what was asked is withdrawn. */
+/* After the timeout: checks the lock's holder, then withdraws the call. */
 inline over() {
   if
 #ifdef NO_NOTICE
@@ -375,7 +385,7 @@ inline over() {
      assert(lock != NOBODY);
      if
 #ifndef COMMIT_WITHDRAWN
-     :: mine == FINISH && !earlier -> answer_is(OK) /* it stays there */
+     :: mine == FINISH && !earlier -> answer_is(OK) /* it stays in the slot */
 #endif
      :: earlier -> answer_is(BUSY)
      :: !earlier && slot[me] == ASKED -> slot[me] = IDLE; answer_is(BUSY)
@@ -386,8 +396,8 @@ inline over() {
   fi
 }
 
-/* A client asks; if a call that it has given up occupies the slot (earlier),
-** it waits for that first. */
+/* A client sends a call; if an abandoned call occupies the slot (earlier), it
+** waits for that call first. */
 inline await() {
   d_step { q = link[me] - 1; earlier = (slot[me] != IDLE) };
   do
@@ -405,7 +415,7 @@ inline await() {
        :: earlier -> earlier = 0
        :: !earlier && (mine == WRITE || mine == COMMIT) &&
           fate[q] == KILLED && sign[q] != LEFT && !(kept & datum) ->
-          answer = OK; /* it is gone already; the next call says so */
+          answer = OK; /* the owner is gone already; the next call says so */
           break
        :: else -> d_step { answer_is(OK) }; break
        fi
@@ -503,7 +513,7 @@ inline transaction() {
         must = must | datum
      :: database_lock = NOBODY
      fi
-  :: database_lock != NOBODY /* BUSY, of the database */
+  :: database_lock != NOBODY /* BUSY from the database */
   fi
 }
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # spin.sh -- explores the models with Spin: word.pml, a key's word; flush.pml,
 # epoch and flush; commit.pml, COMMIT over two files; owner.pml, the processes
-# that use one store; takeover.pml, what they see while it changes hands;
-# tickets.pml, what is in flight then; fork.pml, the lock and a fork's child.
-# Each protocol in several sizes, which must hold, and each of its seeded defects,
-# which must be found.
+# that use one store; takeover.pml, their view while it changes hands;
+# tickets.pml, the calls in flight then; fork.pml, the lock and a fork's
+# child.  Each protocol must hold in several sizes, and each of its seeded
+# defects must be found.
 #
 #     tests/model/spin.sh              prints a line for each, then the sums
 #     LONG=2 tests/model/spin.sh       larger sizes, some minutes
@@ -23,8 +23,8 @@ if ! command -v spin >/dev/null; then
   exit
 fi
 
-# One exploration in a directory of its own; its result is in the file result.
-# Processes that wait for ever are an error, but not in commit.pml, which a
+# One exploration in its own directory; its result is in the file result.
+# Processes that wait forever are an error, except in commit.pml, which a
 # crash ends.
 explore() {
   local dir=$1 model=$here/$2.pml optimize=-O0 ends=

@@ -1,77 +1,85 @@
 /* SPDX-License-Identifier: MIT
 **
-** takeover.pml -- a model of what readers and writers see of SQLite's file and
-** of the store while the store changes hands.  tests/model/spin.sh explores it.
-** owner.pml has how a call reaches its owner, commit.pml what a crash leaves.
+** takeover.pml -- a model of readers' and writers' view of SQLite's file and
+** of the store while the store changes hands.  tests/model/spin.sh explores
+** it.  owner.pml models how a call reaches its owner, commit.pml the state
+** after a crash.
 **
 ** MODELLED  A counter, in SQLite's file and in the store.  A statement reads
-**           it; a write transaction reads it and writes one more to both.  A
-**           process may be killed at every step, and a new one takes its place.
-**           An inline is a step, or some:
+**           it; a write transaction reads it and writes the next value to
+**           both.  A process may be killed at every step, and a new one takes
+**           its place.  An inline is one step or several:
 **
 **           look           the statement's view of SQLite's file: the newest
 **                          row's number, and the counter
 **           route          where the call is carried out      [route_session]
-**           own_take       the lock; loads what is newest; a checkpoint of what
-**                          was recovered, with the claim (clean = 0); settles;
-**                          serves
-**           await_decided  the store has what the view has, or is in doubt
-**           txn_resolve    decides what is in doubt
-**           store_read     reads the value, as a call of its own
+**           own_take       the lock; loads the newest state; a checkpoint of
+**                          the recovered state, with the claim (clean = 0);
+**                          settles; serves
+**           await_decided  the store has the view's commits, or is in doubt
+**           txn_resolve    decides the transaction in doubt
+**           store_read     reads the value, as a separate call
 **           emb_begin, emb_prepare, emb_commit, emb_rollback, emb_resolve
 **           route_decided  ends a transaction that lost its owner
 **           leave          an owner's close                   [emb_close]
 **
-**           LOCK      The holder says what others may do beside it:
-**             FREE       nobody has it
-**             UNSETTLED  recovery, or something in doubt; it is taken so
+**           LOCK      The holder announces what others may do:
+**             FREE       no process has it
+**             UNSETTLED  recovery, or a transaction in doubt; taken so
 **             SERVES     settled: others ask the owner, or wait for its answer
-**             ALONE      settled, serves nobody: others see its checkpoint
-**           MANIFEST  Generation (one more with each write), clean, checkpoint.
-**           LOG       What recovery finds (durable), and in doubt (prepared).
-**           SQLITE    Commits in one step, which gives the write lock back.  A
+**             ALONE      settled, serves no other process: others see its
+**                        checkpoint
+**           MANIFEST  Generation (incremented by each write), clean,
+**                     checkpoint.
+**           LOG       The state that recovery finds (durable), and in doubt
+**                     (prepared).
+**           SQLITE    Commits in one step, which releases the write lock.  A
 **                     statement that began before keeps its view (WAL).
 ** CHECKED   In a write transaction the value read is SQLite's counter.  Any
-**           other value read is not below the view's counter, not above what
-**           SQLite has committed, and never goes back in one process.  Beside
-**           an owner that is ALONE it is not below the counter at the end of
-**           the owner before.  At the end, recovered and decided, both sides
-**           are equal.  Nobody waits for ever.
+**           other value read is not below the view's counter, not above
+**           SQLite's committed counter, and never goes back in one process.
+**           With an owner that is ALONE it is not below the counter at the
+**           end of the previous owner.  At the end, recovered and decided,
+**           both sides are equal.  No process waits forever.
 ** NOT       The moment between an owner's comparison of generations and its
 **           write; power failures; messages and slots (owner.pml); several
 **           sessions of one process; SQLite's rollback journal, where a reader
 **           keeps a writer from committing.
 **
-** Rules that are easily missed; without them it is found wrong:
+** Rules that are easily missed; without them the model fails:
 **
 **   The store may come into doubt between the wait and the read: the commit
 **   need not be durable, and the next owner finds it prepared.  A read that
-**   finds a doubt of which this statement was not asked goes back to the wait.
-**   LOST does not cover it: the wait is a call of the store's own session, and
-**   this session may have had nothing at the dead owner.
-**   A checkpoint that was loaded beside an owner is used again only if its
-**   manifest was clean: an owner goes on under the generation that it claimed.
+**   finds a doubt about which this statement was not asked goes back to the
+**   wait.
+**   LOST does not cover this case: the wait is a call of the store's own
+**   session, and this session may have had nothing at the dead owner.
+**   A checkpoint that was loaded while another process was owner is used again
+**   only if its manifest was clean: an owner continues under the generation
+**   that it claimed.
 **   "Not committed" needs SQLite's write lock, and the newest row.
-**   A decision names its number: meanwhile another may be in doubt.
-**   An owner that leaves with something prepared takes no checkpoint.
+**   A decision names its number: another may be in doubt by then.
+**   An owner that leaves with a prepared transaction takes no checkpoint.
 **
 ** PROCESSES, CALLS of each and KILLS are the size.  OFF: process 0 has
-** serve='off'.  FLUSHED: a commit may be durable at once.  LOCK_DROPPED: the
-** system drops a living owner's lock, once.  There are two owners then, and the
-** only check is that the first writes nothing after the second has claimed.
-** With one of these it must be found wrong:
+** serve='off'.  FLUSHED: a commit may be durable immediately.  LOCK_DROPPED:
+** the system drops a living owner's lock, once.  There are two owners then,
+** and the only check is that the first writes nothing after the second has
+** claimed.  With any one of these the model must fail:
 **
-**   CHECKPOINT_SHOWN     beside an owner that serves, and whose socket was not
-**                        found at that moment, its checkpoint is shown
-**   UNSETTLED_SHOWN      the same beside an owner that is not settled
-**   DOUBT_READ_PAST      a read shows the state before what came into doubt
-**   NOT_AWAITED          a read does not wait for what its view has
-**   OLD_ROW_DECIDES      the view decides what is not committed
-**   UNDONE_UNLOCKED      the newest row does, without SQLite's write lock
-**   NUMBER_NOT_NAMED     a decision is about any number that is in doubt by
-**                        then (KILLS=2)
+**   CHECKPOINT_SHOWN     the checkpoint of an owner that serves, but whose
+**                        socket was not found at that moment, is shown
+**   UNSETTLED_SHOWN      the same for an owner that is not settled
+**   DOUBT_READ_PAST      a read shows the state before the transaction that
+**                        came into doubt
+**   NOT_AWAITED          a read does not wait for its view's commits
+**   OLD_ROW_DECIDES      the view decides that a transaction is not committed
+**   UNDONE_UNLOCKED      the newest row decides so, without SQLite's write
+**                        lock
+**   NUMBER_NOT_NAMED     a decision applies to any number in doubt by then
+**                        (KILLS=2)
 **   ORPHAN_KEPT          a dead client's prepared transaction is not in doubt
-**   PREPARED_CLEAN       the last checkpoint forgets what is prepared
+**   PREPARED_CLEAN       the last checkpoint forgets the prepared transaction
 **   SETTLED_EARLY        an owner settles before its checkpoint (OFF)
 **   CLAIMED_IS_NEWEST    a checkpoint is used again, clean or not (OFF)
 **   NO_GENERATION_CHECK  an owner writes without comparing (LOCK_DROPPED)
@@ -86,7 +94,7 @@
 #define KILLS 1
 #endif
 
-/* A process p is p + 1 where 0 is nobody. */
+/* A process p is stored as p + 1 where 0 means no process. */
 #define NOBODY 0
 
 /* The directory. */
@@ -98,13 +106,13 @@ byte lock, lock_state;
 byte generation = 1;
 bool clean = 1;
 byte saved, saved_number;       /* the manifest's checkpoint */
-byte durable, durable_number;   /* what recovery finds, */
+byte durable, durable_number;   /* the state that recovery finds, */
 byte prepared, prepared_number; /* and in doubt, if that is newer */
 byte last;                      /* number given out */
 
 /* SQLite's file. */
 byte marker, counter; /* the newest row */
-byte writer;          /* who has the write lock */
+byte writer;          /* holder of the write lock */
 
 /* Processes.  A store's memory is an owner's or a reader's. */
 #define RUNS 0
@@ -124,7 +132,7 @@ byte in_txn[PROCESSES];   /* process whose transaction this owner has */
 
 /* Sessions, one of each process. */
 byte link[PROCESSES]; /* its owner */
-bool used[PROCESSES]; /* that owner has carried out something for it */
+bool used[PROCESSES]; /* that owner has carried out a call for it */
 bool lost[PROCESSES]; /* and was killed: the next call says LOST */
 #define NONE 0
 #define OPEN 1
@@ -146,7 +154,7 @@ byte txn[PROCESSES];
 #define BEGIN 2
 #define DONE 3
 
-/* What the checks use. */
+/* For the checks. */
 byte must;                /* SQLite's counter when the last owner ended */
 byte claims;              /* owners that have claimed */
 byte claim_of[PROCESSES]; /* claims when this one loaded, or claimed */
@@ -160,7 +168,7 @@ hidden byte c;
 #define is_off(p) 0
 #endif
 
-/* The owner that carries out what is asked now, or nobody. */
+/* The owner that carries out calls now, or none. */
 inline store_is() {
   o = (owner[me] -> me + 1
                   : (link[me] && serving[link[me] - 1] -> link[me] : NOBODY))
@@ -171,7 +179,7 @@ inline compare(p) {
 #ifndef NO_GENERATION_CHECK
   failed[p] = failed[p] || generation != loaded[p];
 #endif
-  assert(failed[p] || claim_of[p] == claims) /* nobody has claimed since */
+  assert(failed[p] || claim_of[p] == claims) /* no process has claimed since */
 }
 
 inline checkpoint(p, as_clean) {
@@ -230,7 +238,7 @@ inline own_take() {
      :: else
      fi;
      d_step { owner[me] = 1; serving[me] = !is_off(me) }
-  :: lock != NOBODY /* all is tried again */
+  :: lock != NOBODY /* everything is retried */
   fi
 }
 
@@ -241,8 +249,8 @@ inline own_load_newest(as) {
   lags = as == SHOWN && state == ALONE
 }
 
-/* Where is this call carried out?  The store's own session (not as_session) is
-** not told of an owner that was killed. */
+/* Where is this call carried out?  The store's own session (not as_session)
+** gets no error for a killed owner. */
 inline route(as_session) {
   where = 0;
   do
@@ -384,7 +392,7 @@ inline await_decided() {
           if
           :: number[o - 1] >= row || doubt[o - 1] || !owner[o - 1]
 #ifdef LOCK_DROPPED
-          :: answer = BUSY /* what the first owner had is missing */
+          :: answer = BUSY /* the first owner's writes are missing */
 #endif
           fi
 #endif
@@ -439,7 +447,7 @@ inline store_read() {
   }
 }
 
-/* And writes one more. */
+/* And writes the next value. */
 inline emb_begin() {
   route(1);
   atomic {
@@ -473,7 +481,7 @@ inline emb_prepare() {
        :: else ->
           last++;
           mine = last;
-          durable = value[o - 1]; /* the commit before is decided */
+          durable = value[o - 1]; /* the previous commit is decided */
           durable_number = number[o - 1];
           prepared = read + 1;
           prepared_number = mine;
@@ -491,7 +499,7 @@ inline txn_leaves() {
   o = 0
 }
 
-/* If nobody is found in time, the next user of the store decides. */
+/* If no owner is found in time, the next user of the store decides. */
 inline route_decided(commits) {
   route(0);
   if
@@ -501,7 +509,7 @@ inline route_decided(commits) {
   txn[me] = NONE
 }
 
-/* xCommit: in memory; the log may have it later, or at once (FLUSHED). */
+/* xCommit: in memory; the log may have it later, or immediately (FLUSHED). */
 inline emb_commit() {
   if
   :: atomic {
@@ -589,7 +597,7 @@ inline break_off(p) {
   in_txn[p] = 0
 }
 
-/* It has ended, in peace or killed. */
+/* It has ended, cleanly or killed. */
 inline hang_up(p, in_peace) {
   for (c : 0 .. PROCESSES - 1) {
     if
@@ -620,7 +628,7 @@ inline unlock(p) {
 }
 
 inline leave() {
-  d_step { /* server__stop: one that is prepared has time to end */
+  d_step { /* server__stop: a prepared transaction has time to end */
     serving[me] = 0;
     if
     :: in_txn[me] && in_txn[me] != ORPHAN && txn[in_txn[me] - 1] == OPEN ->
@@ -663,7 +671,7 @@ life:
          fi
        };
        statement()
-    :: calls < CALLS && owner[me] -> leave() /* and opens it again */
+    :: calls < CALLS && owner[me] -> leave() /* and reopens it */
     :: calls == CALLS -> break
     od;
     if
@@ -711,7 +719,7 @@ inline kill(p) {
   lost[p] = 0
 }
 
-/* What befalls process p. */
+/* The events that hit process p. */
 proctype system(byte p) {
 end:
   do

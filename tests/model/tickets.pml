@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: MIT
 **
-** tickets.pml -- a model of what a session has in flight at an owner that
+** tickets.pml -- a model of a session's calls in flight at an owner that
 ** leaves or dies: batches that were started and are synchronized later
 ** (emb_prefetch, emb_write_back).  tests/model/spin.sh explores it.
 **
-** MODELLED  Owners, one after the other.  Each leaves or is killed at every
-**           moment; the last stays until all is synchronized.  A client's
-**           session starts batches, and synchronizes them in any order.  A
-**           ticket is three numbers: the session's own, which the caller has;
-**           the owner; and the owner's own, which begins anew with each owner.
-**           The result is in memory that client and owner share.
+** MODELLED  Owners, one after another.  Each leaves or is killed at every
+**           moment; the last stays until everything is synchronized.  A
+**           client's session starts batches, and synchronizes them in any
+**           order.  A ticket is three numbers: the session's own, which the
+**           caller has; the owner; and the owner's own, which starts again
+**           with each owner.  The result is in memory that client and owner
+**           share.
 **
 **           prefetch     an owner that serves gives a ticket
 **           carry_out    the owner's batch, later: the result, then `ready`
-**           leave        serves nobody, ends what is in flight, signs LEFT
+**           leave        serves no client, ends the batches in flight, signs
+**                        LEFT
 **           synchronize  asks the owner of the ticket, or finds the result
 ** CHECKED   A synchronize that succeeds has the result of its batch.  It
-**           succeeds if the owner left in peace.  It says LOST, once, if the
-**           owner was killed before it was answered, and only then.  Nobody
-**           waits for ever.
+**           succeeds if the owner left cleanly.  It gives LOST, once, if the
+**           owner was killed before answering, and only then.  No client
+**           waits forever.
 ** NOT       Slots and messages (owner.pml); bounded stores, where a ticket has
 **           leases; several sessions.
 **
-** Rules that are easily missed; without them it is found wrong:
+** Rules that are easily missed; without them the model fails:
 **
-**   After LEFT nobody can be asked: the results must be there before the sign.
+**   After LEFT no owner can be asked: the results must be there before it.
 **   A result's memory belongs to the ticket, and outlives the link.
 **   An owner's number means another batch at the next owner, or none.
 **
-** OWNERS is the size.  With one of these it must be found wrong:
+** OWNERS is the size.  With any one of these the model must fail:
 **
 **   TICKET_WITHOUT_OWNER  the owner's number alone is sent to the next owner
-**   TICKETS_CANCELLED     a leaving owner cancels what is in flight, and the
-**                         client takes the memory for written
+**   TICKETS_CANCELLED     a leaving owner cancels the batches in flight, and
+**                         the client treats the memory as written
 **   CANCELLED_IS_ERROR    the same, and the client gets an error
-**   LEFT_EARLY            LEFT is signed before what is in flight has ended
+**   LEFT_EARLY            LEFT is signed before the batches in flight have
+**                         ended
 **   READY_EARLY           `ready` is set before the result is there
 **   GOES_WITH_LINK        the client frees a result's memory with the link
 **   TICKET_KEPT           a ticket stays after LOST
@@ -57,13 +60,13 @@
 byte fate[OWNERS + 1];
 byte owner = 1; /* the newest */
 
-/* What the newest owner has. */
+/* State of the newest owner. */
 byte given;                /* its last ticket */
 byte batch[BATCHES + 1];   /* of a ticket; 0: there is none */
 bool ended[BATCHES + 1];   /* the ticket's batch was carried out */
 
 /* Batches, from 1: the session's numbers. */
-byte result[BATCHES + 1];  /* in shared memory: the batch whose it is */
+byte result[BATCHES + 1];  /* in shared memory: the batch to which it belongs */
 bool ready[BATCHES + 1];   /* the same */
 #define NONE 0
 #define HELD 1
@@ -138,7 +141,7 @@ proctype owners() {
   od
 }
 
-/* At every moment but after LEFT; the last owner stays, and serves. */
+/* At every moment except after LEFT; the last owner stays, and serves. */
 proctype system() {
 end:
   do
@@ -161,7 +164,7 @@ inline link_release(b) {
 }
 
 inline prefetch() {
-  d_step { /* not begun by one that leaves: asked of the next */
+  d_step { /* an owner that leaves does not begin it: the next one is asked */
     fate[owner] == SERVES ->
     given++;
     started++;

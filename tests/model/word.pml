@@ -5,30 +5,30 @@
 ** order.  tests/model/spin.sh explores it.
 **
 ** MODELLED  One key, the two entries of the index where it may be, records of
-**           the log by address, one slot of the cache.  An atomic block is one
-**           atomic instruction of the engine, or what it does while no
-**           other thread can look.  A second key appears in the entry that
+**           the log by address, one slot of the cache.  An atomic block is
+**           one atomic instruction of the engine, or work that it does while
+**           no other thread can look.  A second key appears in the entry that
 **           the key was moved out of, as when an insert displaces it.
-** CHECKED   at most BOUND + 1 Gets are out; a Get that is counted sees all
-**           Puts whose Gets were given back before; at the end nothing is
-**           pending, the last Put (or deletion) is what is there, and an entry
-**           without record and pending reads is empty; no wait lasts for ever.
+** CHECKED   at most BOUND + 1 Gets are pending; a Get that is counted sees
+**           all Puts whose Gets were given back before; at the end nothing is
+**           pending, the last Put (or deletion) is in effect, and an entry
+**           without record and pending reads is empty; no wait lasts forever.
 ** NOT       memory orders (everything is sequentially consistent), several
 **           keys of one batch, crashes, fairness.
 **
 ** SESSIONS, ROUNDS, STEPS, BOUND are the size; TXN adds a transaction.  With
-** one of these it must be found wrong:
+** any one of these the model must fail:
 **
 **   COLD_IGNORES_BOUND  a Get of a record on disk does not look at the bound
 **   SPLIT               the bound is tested, then the count is raised
 **   EARLY_GIVE          a Put gives back before its vector can be read
 **   RELOCATE_FORGETS    compaction stores the word that it read before it
 **                       copied the record
-**   EMPTIED             a deletion empties the entry although leases are out
-**   OWNER_LATE          a Get is counted, and then its entry is asked whether
-**                       it is still the key's
-**   OWNER_NOT_ASKED     a word that looks the same is latched and taken for the
-**                       key's
+**   EMPTIED             a deletion empties the entry although leases are held
+**   OWNER_LATE          a Get is counted, and only then checks whether the
+**                       entry is still the key's
+**   OWNER_NOT_ASKED     a word that looks the same is latched and treated as
+**                       the key's
 **   PROMOTE_FORGETS     a record enters the cache without comparing pending
 */
 #ifndef SESSIONS
@@ -50,8 +50,8 @@
 #define OTHER 2
 #define OTHER_ADDRESS 99
 
-/* Two entries: whose they are, and the fields of the word.  An address is one
-** of the log whether the record is cached or not: the cache's slot has it. */
+/* Two entries: their keys, and the fields of the word.  An address is one of
+** the log whether the record is cached or not: the cache's slot has it. */
 byte owner[2];
 byte address[2];
 byte pending[2];
@@ -59,15 +59,15 @@ bool latch[2], cached[2], intent[2];
 
 byte value[ADDRESSES]; /* of the log's records */
 byte tail;             /* last address handed out */
-byte frozen;           /* records up to here are not changed any more */
+byte frozen;           /* records up to here no longer change */
 byte slot_address;     /* the cache's slot; 0: free */
 byte slot_value;
 bool moving; /* the partition's lock */
 
-/* What the checks use. */
+/* For the checks. */
 byte out;     /* Gets counted and not given back */
 byte writes;  /* values given out */
-byte newest;  /* value that is there; 0: deleted */
+byte newest;  /* current value; 0: deleted */
 byte settled; /* newest value whose Put has given its Get back */
 byte other_pending;
 byte ended; /* processes */
@@ -93,7 +93,7 @@ inline find() {
   }
 }
 
-/* The word is what find saw. */
+/* The word is as find saw it. */
 #define same                                                                   \
   (address[e] == w_address && pending[e] == w_pending && latch[e] == w_latch &&    \
    cached[e] == w_cached && intent[e] == w_intent)
@@ -193,7 +193,7 @@ inline get() {
         };
         if
         :: got && owner[e] != KEY ->
-           atomic { /* back, to what is there now */
+           atomic { /* back, to the present state */
              if
              :: pending[e] > 0 -> pending[e]--
              :: else
@@ -229,7 +229,8 @@ inline get() {
   fi
 }
 
-/* Without a lock, from where the word said; again if the slot is another's. */
+/* Without a lock, from the address in the word; again if the slot is
+** another's. */
 inline read() {
   got = 0;
   do
@@ -245,7 +246,7 @@ inline read() {
      :: else ->
         find();
         if
-        :: e == NONE || w_address == 0 -> break /* deleted meanwhile */
+        :: e == NONE || w_address == 0 -> break /* deleted since */
         :: else
         fi
      fi
@@ -371,7 +372,7 @@ proctype session() {
      :: leases -> release()
      fi;
      if
-     :: leases -> release() /* of a key that another had deleted */
+     :: leases -> release() /* of a key that another session had deleted */
      :: else
      fi;
      i++
@@ -380,7 +381,8 @@ proctype session() {
   ended++
 }
 
-/* Get, then a Put inside a transaction, which commits, deletes or is undone. */
+/* Get, then a Put inside a transaction, which commits, deletes or rolls
+** back. */
 proctype transaction() {
   byte e, leases, got, seen, mine;
   byte w_address, w_pending;
@@ -501,7 +503,7 @@ inline leave_cache() {
   fi
 }
 
-/* An insert displaces the key and takes its entry at once. */
+/* An insert displaces the key and takes its entry immediately. */
 inline displace() {
   atomic { (!moving); moving = 1 };
   take_latch();
@@ -516,7 +518,7 @@ inline displace() {
        cached[e] = 0; intent[e] = 0; latch[e] = 0; owner[e] = OTHER;
        if
        :: address[e] = OTHER_ADDRESS; pending[e] = 0
-       :: address[e] = 0; pending[e] = 1 /* removed, and a lease is out */
+       :: address[e] = 0; pending[e] = 1 /* removed, and a lease is held */
        fi;
        other_pending = pending[e]
      }

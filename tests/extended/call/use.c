@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** use.c -- the calls of files/, in the process that owns a store and in a
-** client of it: both get the same, by the public interface alone.
+** client of it: both get the same results, using only the public interface.
 */
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "emb.h"
 
-/* A request of MANY keys has more than a slot does (4 MiB), and so has its
+/* A request of MANY keys is larger than a slot (4 MiB), and so is its
 ** answer. */
 enum { DIM = 2, ROWS = 5, MANY = 700000 };
 
@@ -39,7 +39,7 @@ struct owner {
   int say, hear;
 };
 
-/* Owns the store until it is told to leave. */
+/* Owns the store until told to leave. */
 static void own(const char *dir, int hear, int say) {
   emb_store *store;
   emb_session *s;
@@ -133,7 +133,7 @@ static void use_all_arguments(emb_session *s) {
   check(is_row(s, 1, 2, 20) && is_row(s, 3, 3, 30), "what it has written");
 }
 
-/* Each argument that may be NULL alone is, and all are. */
+/* Each argument that may be NULL is NULL alone, and then all are. */
 static void use_nulls(emb_session *s) {
   static const int64_t keys[] = {2, 98};
   static const float one[] = {1, 1};
@@ -210,7 +210,7 @@ static size_t pending(emb_session *s) {
   return n;
 }
 
-/* The rows of its keys are as their gradients make them, the others wait. */
+/* The rows of its keys have their gradients applied, the others wait. */
 static void use_gradients(emb_session *s) {
   static const int64_t keys[] = {2, 4};
   static const float gradients[] = {1, 2, 1, 2};
@@ -278,7 +278,7 @@ static void use_as_owner(const char *dir) {
   check(emb_destroy(dir, NULL) == EMB_OK, "destroy");
 }
 
-/* Of the same calls one writes, so that its row says. */
+/* Of the two calls one writes, as its row says. */
 static void use_readonly(const char *dir) {
   static const int64_t key = 3;
   emb_session *s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** use.c -- a store with the feature of files/: its observer, task, metrics and
-** file do what they say, by the public interface alone.
+** use.c -- a store with the feature of files/: its observer, task, metrics
+** and file work, using only the public interface.
 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void use(const char *dir) {
         "nothing is left");
 }
 
-/* The same metric by SQL: a table has what any store has. */
+/* The same metric through SQL: a table has the metrics of any store. */
 static void use_sql(void) {
   sqlite3 *db;
   sqlite3_stmt *statement = NULL;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** example.c -- a call with most kinds of arguments: sums rows, which are
-** multiplied by their weights then; and one of a snapshot.
+** example.c -- a call with most kinds of arguments: sums rows, then
+** multiplies them by their weights; and a call of a snapshot.
 **
-** The arrays of a caller may be memory that a client can change: only what is
-** kept here is read again.
+** The arrays of a caller may be memory that a client can change: only copies
+** kept here are read again.
 */
 #include <string.h>
 
 #include "snap.h"
 
-/* Memory of a call: of each key its row, and whether it is there. */
+/* Memory of a call: for each key its row, and whether it exists. */
 struct example_rows {
   float *vectors;
   int64_t *keys;
@@ -35,7 +35,7 @@ static void example_release(emb_session *s, struct example_rows *r) {
   env->release(env, r->found);
 }
 
-/* Of the rows that are there; each is multiplied by its weight. */
+/* Sums the existing rows; each is multiplied by its weight. */
 static size_t example_sum(struct example_rows *r, size_t n, size_t dim,
                           const float *weights, double *sum) {
   size_t count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** example.c -- a feature with all that one may have: an owner counts changes of
-** rows, and goes on counting where the last checkpoint was.
+** example.c -- a feature with all possible parts: an owner counts changes of
+** rows, and continues from the count at the last checkpoint.
 **
 ** FILE     `example`: the count at the checkpoint, 8 bytes.
 ** THREADS  `changed` by any session; the rest under the lock of its caller.
@@ -20,7 +20,7 @@
 struct example {
   struct observer observer;
   _Atomic uint64_t changed; /* relaxed */
-  _Atomic uint64_t noted;   /* of these, by the task; relaxed */
+  _Atomic uint64_t noted;   /* how many of these the task noted; relaxed */
 };
 
 static struct example *example_of(const emb_store *store) {
@@ -32,7 +32,7 @@ static struct example *example_of(const emb_store *store) {
 static void example_changed(void *arg, const struct row_event *event) {
   emb_store *store = arg;
   (void)event;
-  if (atomic_load(&store->own.is_owner)) { /* else they are loaded */
+  if (atomic_load(&store->own.is_owner)) { /* otherwise they are loaded */
     atomic_fetch_add_explicit(&example_of(store)->changed, 1,
                               memory_order_relaxed);
   }
