@@ -6,15 +6,16 @@
 **      they fit the table                                  [check_file]
 **   2  no other call takes a file from here to the end     [restore_enter],
 **      and a transaction begins                            [emb_begin]
-**   3  is it the next one of the chain? (consumer/position.h) [check_chain]
+**   3  the position (consumer/position.h) tells whether this delta was taken
+**      already, is the next one, or another is missing    [check_chain]
 **   4  the rows are put and deleted, in order; after a delta from the
 **      beginning all keys it does not name are deleted     [restore_rows]
-**   5  commit; sync
+**   5  commit by the engine alone; sync
 **   6  the position is written
 **
 ** Until 5 a failure leaves the table unchanged, and readers see it unchanged.
-** After a crash between 5 and 6 the delta is taken again: its values are
-** absolute.
+** After a crash between 5 and 6 the delta is taken again, which changes
+** nothing: its values are absolute.
 **
 ** VERSIONS  are the store's own, as for any other write: they say when a row
 **           came here.  So the store can be the source of deltas and snapshots,

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** ahead.c -- look-ahead (MLKV, section 3.3): fetches records now that will be
-** read soon.
+** read soon.  README.md has the steps.
 **
-** EMB_AHEAD_BUFFER puts the records into the store's record cache, pinned
-** (cache.h).  Nothing is written, and only the record's address in the key's
-** word changes.  A record in the log's memory stays there, marked as expected;
-** if it must leave before it was read, it goes to the cache (promote__extent).
-**
-** EMB_AHEAD_CACHE keeps the records in the session, by log address.  A Get
-** looks there when the key's word says that the record is on disk.  A record on
-** disk never changes, and after a Put its key's word points elsewhere; so a
-** record found by its address is the latest version, and the bound holds as for
-** any Get.
+** EMB_AHEAD_BUFFER writes nothing; only the record's address in the key's word
+** changes.  With EMB_AHEAD_CACHE the bound holds as for any Get: a record on
+** disk never changes, and after a Put its key's word points elsewhere, so a
+** record found by its address is the latest version.
 */
 #include <string.h>
 

@@ -2,15 +2,10 @@
 **
 ** resize.c -- changes the memory budget of a store in use (emb_set_memory).
 **
-** GROWING   Under the flush lock: the cache's table of frames is replaced with
-**           the epoch closed, which takes microseconds; then the pool gets more
-**           frames (mem/frames.h), and the log and the cache take them as they
-**           need them.
-** SHRINKING The pool's budget is lowered, and from then on each piece of
-**           background work (core_make_room) writes, pages out and retires a
-**           few frames more than usual.  The caller does such pieces, too,
-**           until the whole excess is given back.  Only sessions that wait for
-**           frames anyway are delayed: a writer, by a few milliseconds.
+** README.md has the steps.  Growing holds the flush lock, and closes the epoch
+** for microseconds.  Shrinking delays only sessions that wait for frames
+** anyway: a writer, by a few milliseconds.
+**
 ** FAILURE   Before anything is changed; or, when the log cannot be written or
 **           the caller is interrupted, the old budget is restored.
 ** LOCKS     budget_lock > flush_lock.

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** indexed.c -- search by an index; see index.h.
+** indexed.c -- search by an index; see index.h.  README.md has the steps.
 **
-** 1  Rows that the index may not have in the right place come first: recent
-**    keys, and keys written by the session's own transaction.
-** 2  For each query the index gives more candidates than the k wanted.  The
-**    rows of many queries are read as one batch, and compared by their current
-**    values.
-** 3  More lists are probed if the conditions admit few of the keys (from the
-**    start if that can be known), or if fewer than k rows fit.  If that would
-**    be half of the lists, all rows are compared.  If the conditions name so
-**    few keys that comparing their rows is faster, those rows are compared.
+** A key may come from more than one source (recent keys, the session's own
+** transaction, the lists); it counts once.
 **
-** A key may come from more than one of these sources; it counts once.
-**
-** Whatever cannot be done this way is left to exact.c: *done is 0 then.
+** A search that cannot be done this way is left to exact.c: *done is 0 then.
 */
 #include <math.h>
 #include <string.h>

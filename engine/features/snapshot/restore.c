@@ -11,10 +11,11 @@
 **
 ** The transaction ends with the commit, and other writers continue; step 2
 ** ensures that no other file is taken before the chain and the position
-** describe this one.  Readers see the old table until the commit, and the new
-** one from then on.  A failure before the commit leaves the table and its chain
-** unchanged.  After a crash the table is one of the two, and the chain names
-** both.
+** describe this one.  Two files taken at the same time would leave a chain
+** that names one of them and rows of the other.  Readers see the old table
+** until the commit, and the new one from then on.  A failure before the commit
+** leaves the table and its chain unchanged.  After a crash the table is one of
+** the two, and the chain names both.
 */
 #include "restore.h"
 #include "engine/table/jobs/progress.h"

@@ -5,14 +5,7 @@
 ** A snapshot is a file with the index of that moment, its mark (notes.h), and
 ** the guarantee that the records named by this index stay in the log
 ** (kernel/retention.h) until the snapshot is dropped.  No vector is copied.
-**
-**   1  every session begins to note where keys were    [notes__begin]
-**   2  the log is sealed at its tail: the mark.  Between two commits, so that
-**      each is in the snapshot completely or not at all [core_mark]
-**   3  the index as of the mark is written while readers and writers run,
-**      partition by partition                          [snapshot_write_entries]
-**   4  the log below the mark is written and synced, a piece at a time
-**   5  the file's head is written; sync; the file gets its name
+** README.md has the steps.
 **
 ** FILE  snap-NAME, in blocks (blocks.h).  The head's salt is the store's; that
 ** of the other blocks is the store's plus the head's id, so that no block of
@@ -26,7 +19,8 @@
 **   then        kind 3  extent number, number of its records that are named
 **                       (8 + 8 bytes), ascending
 **
-** Until step 5 the file is called snapnew-NAME; a leftover one is deleted.
+** Until it is complete the file is called snapnew-NAME; a leftover one is
+** deleted.
 **
 ** THREADS  The list of an owner's snapshots changes under ckpt_lock and
 **          snapshots.lock together.  A snapshot dropped while it is read stays;

@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** warm.c -- see warm.h.
-**
-** 1  plan: if the live records fit into the budget (hot__fits), all of them are
-**    read, extents in file order.  If not, the hot set names what to read:
-**    whole extents, and records, of which the coldest are left out until the
-**    others fit.  Its blocks are processed one after the other, each in file
-**    order, so that at most one is in memory.
-** 2  A piece reads some of these, several at a time: a whole extent into a
-**    frame of its own, which core_restore makes a part of the log again; others
-**    into a buffer, from which single records go to the cache
-**    (promote_offer_warm).  If only a few pages lie between two wanted ones,
-**    they are read, too: one long request is cheaper than two short ones.
-** 3  Each page's checksum is tested.  An extent with a page that fails does not
-**    come back as a whole, so that a Get still detects the damage.  The extent
-**    may also have been freed, and its file slot reused.
+** warm.c -- see warm.h; README.md has the steps of a warm-up.
 */
 #include "warm.h"
 #include "engine/table/jobs/tasks.h"

@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** checkpoint.h -- making the current state the one that the next open finds.
-**
-**   0  check that this process still owns the files            [identity.h]
-**   1  close the open pages and wait until every session has left the epoch
-**      once; replay = the tail at that point, or the first page of an open
-**      transaction if lower.  Records below it stay mutable
-**   2  mark the extents below replay without live records as dead
-**   3  write the hot set and the admission counts, and dump the index while
-**      readers and writers run             [save, dump__write]
-**   4  seal, flush and sync the log once: everything the dump can name is
-**      durable.  Then append the list of extents to the index file, and sync it
-**   5  write and sync one manifest slot: the checkpoint is valid.  Then the
-**      other slot: neither names the previous checkpoint any more
-**   6  free dead extents, except those other processes are reading [readers.h];
-**      the next index will be written over the old index file
+** README.md has the steps of a checkpoint.
 **
 ** INVARIANT P1  A manifest names only durable pages and an index file that has
 **               already been synced.
@@ -22,7 +9,8 @@
 **               freed until both slots name a later checkpoint.  So the store
 **               can be opened from either slot, whenever a crash occurs.
 **           P3  The owner overwrites only its own manifest (identity.h).
-** FAILURE   Until step 5 the old checkpoint stays valid and nothing is freed.
+** FAILURE   Until the manifest is written (step 5) the old checkpoint stays
+**           valid and nothing is freed.
 **           A failed write or sync of the manifest fails the store.
 ** SPACE     Uses only space reserved in advance (kernel/reserve.h), because a
 **           checkpoint is what frees space.

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** recover.h -- rebuilds the last committed state, or a checkpoint, from the
-** files.
-**
-**   1  read the newest valid manifest and its index file     [dump__load]
-**   2  find extents written after it: the checksum of the first page tells
-**      which extent a file slot holds                        [find_extents]
-**   3  first pass over the pages from `replay` on: find where the log ends, and
-**      which transactions are complete, undone or in doubt   [survey_page]
-**   4  second pass: apply records and deletions; of all records of a key the
-**      highest address wins                                   [recover_apply]
+** files.  README.md has the steps of a recovery.
 **
 ** The log ends at the first page with a wrong checksum.  Such a page is a torn
 ** tail unless something proves that it had been durable; in that case

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** change.c -- read-modify-write, atomic per key: emb_rmw, emb_apply_gradients,
-** and Puts to records that hold more than the Put supplies.
-**
-** If the record is in memory, the new value is computed from it under the key's
-** latch.  If it is on disk, it is read first, outside the epoch; then, under
-** the latch, the key must still be at the address that was read, else the row
-** is retried (this happens when a key occurs twice in a batch: the second row
-** finds it in memory).
+** and Puts to records that hold more than the Put supplies.  README.md has the
+** steps.
 **
 ** With `wait` 0 the disk is not read either: the batch stops before the first
 ** row that would need it.

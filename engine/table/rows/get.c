@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** get.c -- Get, a batch at a time.
-**
-** Inside one pass in the epoch all rows of a chunk are looked up, and then the
-** records in memory are copied (rows.h), concurrently with writers (rec_read).
-** Records on disk are noted, and read after leaving the epoch; rows whose
-** record moved during the read are looked up again.
+** get.c -- Get, a batch at a time; README.md has the steps.
 **
 ** On a bounded store each word is counted up before its record is read
 ** (get_acquire_row).  A Get that must wait first returns what the call took and

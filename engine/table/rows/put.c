@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** put.c -- immediate writes of whole vectors.
-**
-** A key whose record is in the mutable part of the log is changed in place:
-** latch, write, unlatch.  Any other key gets a slot at the tail: latch, fill
-** the slot, point the word at it; nothing is read.  A new key's slot is filled
-** before its entry appears.
+** put.c -- immediate writes of whole vectors; README.md has the steps.
 **
 ** TRACKS    A table that tracks, and has one vector and no optimizer, is
 ** written the same way: the new record takes over the old record's track, plus
