@@ -257,8 +257,8 @@ int ext_place_is_exclusive(sqlite3 *db, const char *schema);
 
 /* ---- moved.c ------------------------------------------------------------- */
 
-/* *path: where the row's store should be.  If the store is not there, but is
-** next to the database under the database's former name, moves it to *path; in a
+/* *path: where the row's store should be.  If the store is not there, but next
+** to the database under the database's former name, moves it to *path; in a
 ** read-only database replaces *path instead. */
 int ext_moved_find(struct ext_table *table, const struct ext_place *place,
                    char **path, char **err);

@@ -21,12 +21,12 @@
 **                WHERE vector MATCH ? AND k = 10
 **            SQLite could search for the neighbours first and then look up
 **            their names, or take each name and search for the neighbours
-**            within its one row.  The first is intended: a condition restricts the rows
-**            before the choice of the k nearest if its other side is known as
-**            soon as the vector is, and filters the result otherwise.  SQLite
-**            asks for plans with more and with fewer tables before this one,
-**            and drops a plan that needs more of them and is not cheaper.  So
-**            all of these plans have the same cost and expected rows,
+**            within its one row.  The first is intended: a condition restricts
+**            the rows before the choice of the k nearest if its other side is
+**            known as soon as the vector is, and otherwise filters the result.
+**            SQLite asks for plans with more and with fewer tables before this
+**            one, and drops a plan that needs more of them and is not cheaper.
+**            So all of these plans have the same cost and expected rows,
 **            regardless of conditions on key and distance.
 **            Without k, rows come nearest first until SQLite stops; it then
 **            makes no difference when a condition is applied.
