@@ -149,7 +149,7 @@ int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err);
 /* Runs `call`, which must run its SQL before the engine call, unless the engine
-** call may be repeated.  SQLITE_SCHEMA if the schema changes during the call. */
+** call may be repeated.  SQLITE_SCHEMA if the schema changes during `call`. */
 int ext_fn_same_schema(struct ext_table *table,
                        int (*call)(struct ext_table *, void *, char **),
                        void *arg, char **err);
