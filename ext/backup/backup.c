@@ -20,7 +20,7 @@
 **             copy.db-backup-new-emb/   its stores
 **           Two renames give them their names, the database's last: from then
 **           on the backup exists.
-**        of a later one: copy.db-backup-new, and the new stores beside the old
+**        of a later one: copy.db-backup-new, and the new stores next to the old
 **           ones in copy.db-emb, under other names.  SQLite's own backup
 **           copies the new pages into copy.db, whose rows name the new stores
 **           from that commit on; so copy.db is at every moment the old backup

@@ -115,7 +115,7 @@ void ext_backup_hex(const uint8_t uuid[16], char hex[33]);
 ** empty? */
 int ext_backup_look(const char *path, const char *suffix, int full, int *there,
                     char **err);
-/* Removes a database and the files that SQLite keeps beside it. */
+/* Removes a database and the files that SQLite keeps next to it. */
 void ext_backup_unlink(const char *path);
 
 /* tables.c: steps 1 and 3. */

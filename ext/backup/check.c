@@ -60,7 +60,7 @@ static const sqlite3_module stub = {.iVersion = 1,
                                     .xDestroy = disconnect_stub};
 
 /* Without a WAL a file can be read as immutable (?immutable=1): SQLite then
-** creates no files beside it, whatever its journal mode. */
+** creates no files next to it, whatever its journal mode. */
 static int open_database(struct check_checking *c) {
   char *wal = sqlite3_mprintf("%s-wal", c->target);
   char *journal = sqlite3_mprintf("%s-journal", c->target);

@@ -44,7 +44,7 @@ static int name_copies(struct backup *b, char **err) {
   return SQLITE_OK;
 }
 
-/* Is the log of the earlier copy without further hard links?  Backups preserved
+/* Does the log of the earlier copy have no other hard links?  Backups preserved
 ** by hard links (cp -l) must not get new extents in old file slots. */
 static int is_unshared(const char *base) {
   char *log = sqlite3_mprintf("%s/log", base);

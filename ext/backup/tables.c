@@ -242,8 +242,8 @@ static int part_mismatch(const struct backup_part *part, int is_reader,
 }
 
 /* After EMB_LOCKED: decides a transaction in doubt by the row, which is the
-** newest while nobody else can commit.  That is certain only with the write
-** lock: otherwise a live process may be about to commit. */
+** newest as long as nobody else can commit.  Only the write lock ensures that:
+** without it, a live process may be about to commit. */
 static int decide_part(struct backup *b, struct backup_part *part,
                        uint64_t doubt, char **err) {
   sqlite3_int64 txn = part->txn;

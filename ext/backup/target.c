@@ -248,8 +248,8 @@ static int backup_remove_leftovers(struct backup *b, char **err) {
   return b->again ? remove_unnamed(b, err) : SQLITE_OK;
 }
 
-/* All of it under the lock: before, another backup may still be publishing, and
-** what its rows will name would be taken for left over. */
+/* All steps need the lock: without it, another backup may still be publishing,
+** and the stores that its rows will name would be taken for leftovers. */
 int ext_backup_target(struct backup *b, char **err) {
   int rc = take_lock(b, err);
   if (rc == SQLITE_OK)

@@ -64,7 +64,7 @@ struct ext_table {
   int begun;          /* in SQLite's transaction (table/txn.c), with this ... */
   int level;          /* ... innermost savepoint, -1 none */
   int cursors;        /* open on it */
-  uint64_t statement; /* that opened them: its number (lease.c) */
+  uint64_t statement; /* number of the one that opened them (lease.c) */
   int synced;         /* xSync was called, and no write since (conn_valid.c) */
 };
 
@@ -257,8 +257,8 @@ int ext_place_is_exclusive(sqlite3 *db, const char *schema);
 
 /* ---- moved.c ------------------------------------------------------------- */
 
-/* *path: where the row's store should be.  If the store is not there, but is
-** beside the database under the database's former name, moves it to *path; in a
+/* *path: where the row's store should be.  If the store is not there, but next
+** to the database under the database's former name, moves it to *path; in a
 ** read-only database replaces *path instead. */
 int ext_moved_find(struct ext_table *table, const struct ext_place *place,
                    char **path, char **err);

@@ -5,9 +5,9 @@
 ** A link holds the engine session.  It is found again by the store's path, or
 ** by its uuid if the store is temporary.  It outlives the last table object
 ** that uses it, because SQLite re-creates table objects after every schema
-** change and closing a store writes a checkpoint.  Nor do table objects keep it
-** open, because a prepared statement that no longer runs keeps an old one.  A
-** link is closed
+** change and closing a store writes a checkpoint.  Table objects do not keep it
+** open either, because a prepared statement that no longer runs keeps an old
+** table object alive.  A link is closed
 **   - when the connection closes,
 **   - when its database was detached,
 **   - when its table was dropped and the drop is committed (orphan.c),
@@ -260,8 +260,8 @@ static int link_is_dropped(struct ext_link *link) {
   return is;
 }
 
-/* Not during a transaction that still sees the table, as an old one does in WAL
-** mode: it may go on reading. */
+/* Keeps the link of a table during a transaction, which may still see the table
+** (in WAL mode an old one does) and may go on reading. */
 void ext_link_close_dropped(struct ext_conn *conn) {
   struct ext_link *next;
   for (struct ext_link *link = conn->links; link; link = next) {

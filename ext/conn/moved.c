@@ -6,9 +6,9 @@
 **           .dump, a file copy) leaves the stores behind.  The copied shadow
 **           table row says where they were, but only for messages: a path from
 **           a database file is never opened.
-** RENAMED   `mv app.db b.db` leaves app.db-emb beside b.db.  So a missing store
-**           is looked for in the directories beside the database whose names
-**           end in -emb, by the name and uuid in the row.
+** RENAMED   `mv app.db b.db` leaves app.db-emb next to b.db.  So a missing
+**           store is looked for in the directories next to the database whose
+**           names end in -emb, by the name and uuid in the row.
 **
 **               X-emb/items matches, X exists      this is a copy, and the
 **                                                  store is X's: an error

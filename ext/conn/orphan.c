@@ -38,7 +38,7 @@ struct ext_orphan {
   char *schema, *file, *vfs;
   char *path; /* NULL if temporary */
   char uuid[33];
-  int tried; /* in vain: further waits are short */
+  int tried; /* a first attempt failed: further waits are short */
   struct ext_orphan *next;
 };
 

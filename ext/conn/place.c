@@ -17,7 +17,7 @@
 **           A database file may come from anywhere, so dir is checked against
 **           the alphabet above before it is put into a path.  place is never
 **           opened: it only goes into the error message when the store is not
-**           beside the database.  Tables made by older libraries do not have
+**           next to the database.  Tables made by older libraries do not have
 **           this column.
 */
 #include "conn.h"

@@ -144,7 +144,7 @@ static int dict_look(sqlite3_stmt *find, const struct ext_text *text,
 }
 
 /* Keeps SQLite reading until the statement is reset, so that the lookups of a
-** batch do not each lock and unlock the file.  NULL: they do. */
+** batch do not each lock and unlock the file.  NULL: it does not. */
 static sqlite3_stmt *dict_stay(struct ext_dict *dict) {
   sqlite3_stmt *check = dict->statements[DICT_CHECK];
   if (check && sqlite3_step(check) != SQLITE_ROW) {

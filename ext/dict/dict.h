@@ -54,8 +54,8 @@
 **           marking transaction leaves a row with a marked text, which the
 **           removing transaction finds.  A writer concurrent with the removing
 **           transaction has begun before the mark, and sees the mark now.
-** HELD      A file has too many texts for that check: no text is removed while
-**           its rows are written (ext_dict_hold).
+** HELD      A file has too many texts for that check, so no text is removed
+**           while its rows are written (ext_dict_hold).
 ** STATEMENTS  are prepared once.  sqlite3_close refuses while any exist, but it
 **           disconnects the table objects before it checks.  With the last
 **           table object, ext_dict_idle finalizes the statements.

@@ -3,8 +3,8 @@
 ** aggregate.c -- emb_sum, emb_avg and emb_pack.
 **
 ** SUMS      Each element is summed in double, and the rounding error of each
-**           addition is kept beside the sum (Knuth's TwoSum).  So a window that
-**           moves over 3e38 and past it loses nothing of the small values.
+**           addition is kept separately (Knuth's TwoSum).  So the small values
+**           of a window keep their precision after 3e38 has passed through it.
 ** MEMORY    SQLite calls the final function of every group it has begun, even
 **           after errors; the final function frees the state.
 */

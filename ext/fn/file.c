@@ -25,7 +25,7 @@ static int snapshot_write(struct ext_table *table, struct fn_snapshot *to,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
-/* Writes no index, because it would be over numbers. */
+/* Writes no index, because its keys would be numbers, not texts. */
 static int snapshot_write_texts(struct ext_table *table, void *arg,
                                 char **err) {
   struct fn_snapshot *to = arg;

@@ -144,12 +144,12 @@ int ext_fn_keys(struct ext_table *table, sqlite3_value *value, const char *what,
 int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys, char **err);
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err);
-/* Must be called before rows of these keys may appear at once: new rows begin
-** without auxiliary columns. */
+/* Must be called before an immediate write that may create rows of these keys:
+** new rows begin without auxiliary columns. */
 int ext_fn_rows_begin(struct ext_table *table, const int64_t *keys, size_t n,
                       char **err);
-/* Runs `call`, which runs SQL before the engine call, or may be repeated with
-** it.  SQLITE_SCHEMA if the schema has changed during the call. */
+/* Runs `call`, which must run its SQL before the engine call, unless the engine
+** call may be repeated.  SQLITE_SCHEMA if the schema changes during `call`. */
 int ext_fn_same_schema(struct ext_table *table,
                        int (*call)(struct ext_table *, void *, char **),
                        void *arg, char **err);
@@ -160,7 +160,7 @@ int ext_fn_file_keys(struct ext_table *table, const char *path,
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,
                    struct ext_floats *vectors, char **err);
-/* Reads a table, to be written at once, and a consumer's name. */
+/* Reads a table that will be written at once, and a consumer's name. */
 int ext_delta_arguments(struct ext_conn *conn, sqlite3_value **argv,
                         struct ext_table **table, const char **name,
                         char **err);

@@ -3,7 +3,7 @@
 ** gc.c -- emb_gc(): deletes the stores that no table names.
 **
 ** A process leaves such stores if it dies after a CREATE or DROP and before it
-** has handled their outcome (conn/orphan.c): directories beside the database
+** has handled their outcome (conn/orphan.c): directories next to the database
 ** that none of its rows names.  emb_gc holds the write lock, as CREATE does, so
 ** no store can be new.
 */

@@ -3,16 +3,15 @@
 ** appear.c -- rows of a table with text keys that are created when they are
 ** looked up (insert_on='lookup').
 **
-** The engine creates a row for each number that a Get asks for and that has
-** none.  So the number's text must be committed first: new texts are added at
-** once, as before emb_put (keys.c), and checked again after the Get.
+** A Get creates a row for each requested number that has none.  So the number's
+** text must be committed first: new texts are added at once, as before emb_put
+** (keys.c), and checked again after the Get.
 **
 ** LOCKED    If a text cannot be added at once, a function and words(:keys)
 **           fail; a statement that compares the key finds no row, as it would
 **           on a table without insert_on='lookup'.
 ** READERS   A read-only connection creates no rows: it reads with emb_peek,
-**           which does not create a row for the number 0 of absent texts,
-**           either.
+**           which also creates none for the number 0 of absent texts.
 ** NUMBERS   from other sources, a rowid or the shadow table of auxiliary
 **           columns, may have no text, so they are read with emb_peek, too.
 */

@@ -130,8 +130,8 @@ int ext_aux_optimize(struct ext_table *table, char **err) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* *good: does the shadow table have this column, of this type, as is_key
-** says? */
+/* *good: does the shadow table have this column, with this type, and is it the
+** key exactly if is_key is set? */
 static int verify_column(struct ext_table *table, const char *name,
                          const char *type, int is_key, int *good, char **err) {
   const char *is = NULL;

@@ -11,7 +11,7 @@
 **           with a SELECT of all columns, with new values for the set columns,
 **           and does not say which these are; but they are the columns that it
 **           has not asked for.  If an expression reads a column that is also
-**           set, the set goes unnoticed.
+**           set, the assignment goes unnoticed.
 */
 #include "change.h"
 SQLITE_EXTENSION_INIT3

@@ -16,8 +16,9 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Resizes one of the cursor's arrays (`array` points to the pointer), or frees
-** it if not wanted: then it is left from an earlier xFilter, and too small. */
+/* Resizes one of the cursor's arrays (`array` points to the pointer).  An array
+** that is not wanted is left over from an earlier xFilter and too small, so it
+** is freed. */
 static int chunk_fit(void *array, int wanted, size_t rows, size_t size) {
   void *data;
   memcpy(&data, array, sizeof data);

@@ -130,9 +130,9 @@ int ext_cursor_eof(sqlite3_vtab_cursor *base) {
   return cursor->at >= cursor->n;
 }
 
-/* An UPDATE turns out to use vector, version or tracks, or the rows came from a
-** list, without tracks: reads the column for the rows of this chunk and, unless
-** the read counts, with the chunks that follow. */
+/* Reads a column that the chunk lacks, because an UPDATE turns out to use
+** vector, version or tracks, or because rows from a list come without tracks.
+** Unless the read counts, the following chunks are read with the column. */
 static int chunk_load(struct ext_cursor *cursor, int flag) {
   struct ext_table *table = ext_cursor_table(cursor);
   char *err = NULL;
@@ -227,8 +227,8 @@ static int clock_column(struct ext_cursor *cursor, sqlite3_context *context) {
   return SQLITE_OK;
 }
 
-/* A column that is really read.  Not inlined, because it saves registers, a
-** cost that unread columns should not pay. */
+/* Returns a column that is really read.  Not inlined: it saves registers, and
+** columns that are not read should not pay for that. */
 __attribute__((noinline)) static int
 shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
   struct ext_table *table = ext_cursor_table(cursor);

@@ -128,8 +128,8 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
   return rc;
 }
 
-/* Adds the number of a text value.  For a number, adds those of all texts that
-** may equal it, because SQLite checks them again. */
+/* Adds the number of a text.  If the value is numeric, adds the numbers of all
+** texts that may equal it; SQLite checks them again. */
 static int offer_text(struct filter_list *list, sqlite3_value *value,
                       char **err) {
   struct ext_dict *dict = list->cursor->link->dict;
@@ -320,8 +320,8 @@ static int scan_order(const struct ext_cursor *cursor, uint64_t count,
 /* On a table with a staleness bound a list is one Get: all of its reads count
 ** or none, and a waiting Get holds nothing.  An UPDATE does not say in advance
 ** which vectors it will read, so it reads them one by one, in ascending order
-** so that two UPDATEs do not wait for each other.  If lookups create rows of
-** texts, the list is also read at once, before the check that the texts still
+** so that two UPDATEs do not wait for each other.  The list is also read by one
+** Get if lookups create rows of texts, before the check that the texts still
 ** exist. */
 static void count_list(struct ext_cursor *cursor,
                        const struct request *request) {

@@ -9,9 +9,10 @@
 ** A gradient is as long as a row: all vector columns, one after the other.
 ** `vectors` are the vectors it was computed from, for an optimizer with dc=.
 ** In a table that averages gradients (gradients=), a statement outside of a
-** transaction passes them on as emb_rmw does: at once, even if the statement
-** fails later, and durable with the next checkpoint or commit.  Within BEGIN
-** they belong to the transaction, and each makes a step of its own.
+** transaction passes them on as emb_rmw does: they take effect immediately,
+** even if the statement fails later, and are durable with the next checkpoint
+** or commit.  Within BEGIN they belong to the transaction, and each makes a
+** step of its own.
 ** An INSERT need not insert rows: missing keys become rows if insert_on allows
 ** it, and existing rows are updated.
 */

@@ -45,8 +45,8 @@ SQLITE_EXTENSION_INIT3
 /* Minimum number of keys passed as a set: a shorter list is as fast, or its
 ** rows are looked up one by one. */
 #define NEAR_MANY_KEYS 1024
-/* Maximum bytes of whole rows in a request if vectors may not be needed, which
-** is also the size of a chunk; and if they are needed. */
+/* Maximum bytes of whole rows in a request: if vectors may not be needed (also
+** the size of a chunk), and if they are needed. */
 #define NEAR_FEW_BYTES ((size_t)128 << 10)
 #define NEAR_ROWS_BYTES ((size_t)16 << 20)
 /* Limit for keeping the arrays with a closed cursor. */
@@ -401,7 +401,8 @@ static int near_read(struct ext_cursor *cursor, char **err) {
   return rc ? ext_link_error(cursor->link, rc, err) : SQLITE_OK;
 }
 
-/* Makes the next chunk: one row while it is unknown if vectors are needed. */
+/* Makes the next chunk: one row until it is known whether vectors are
+** needed. */
 static int near_chunk(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   int reads = cursor->shows_vector || !near->is_known;

@@ -11,7 +11,7 @@
 **            key and distance, and ORDER BY distance.
 **            Conditions on auxiliary columns (aux_where.c): in a search for
 **            neighbours, or if there is an index on one of them.
-** LEFT       Everything else, to SQLite.
+** LEFT       Everything else is left to SQLite.
 ** PLAN       idxStr has a letter for each argument of xFilter (table.h), in the
 **            order of the constraints.
 **
@@ -19,16 +19,16 @@
 **            order.  With
 **                FROM items JOIN names ON id = key
 **                WHERE vector MATCH ? AND k = 10
-**            it could search for the neighbours first and then look up their
-**            names, or take each name and search for the neighbours within its
-**            one row.  The first is intended: a condition restricts the rows
-**            before the choice of the k nearest if its other side is known as
-**            soon as the vector is, and filters the result otherwise.  SQLite
-**            asks for plans with more and with fewer tables before this one,
-**            and drops a plan that needs more of them and is not cheaper.  So
-**            all of these plans have the same cost and expected rows,
+**            SQLite could search for the neighbours first and then look up
+**            their names, or take each name and search for the neighbours
+**            within its one row.  The first is intended: a condition restricts
+**            the rows before the choice of the k nearest if its other side is
+**            known as soon as the vector is, and otherwise filters the result.
+**            SQLite asks for plans with more and with fewer tables before this
+**            one, and drops a plan that needs more of them and is not cheaper.
+**            So all of these plans have the same cost and expected rows,
 **            regardless of conditions on key and distance.
-**            Without k, rows come nearest first until SQLite stops; then it
+**            Without k, rows come nearest first until SQLite stops; it then
 **            makes no difference when a condition is applied.
 */
 #include "aux_columns.h"

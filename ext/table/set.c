@@ -182,8 +182,8 @@ static int remove_row(struct ext_table *table,
              : rc;
 }
 
-/* Call before the first change of a transaction, to know at its end what it has
-** changed. */
+/* Notes the current values before the first change of a transaction, so that
+** its end can tell what it has changed. */
 static int note_before(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   struct ext_settings settings;

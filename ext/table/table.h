@@ -377,8 +377,8 @@ int ext_txn_adopt(struct ext_table *table, char **err);
 /* The table object enters SQLite's transaction.  CREATE calls it, because
 ** SQLite does not call xBegin after it. */
 void ext_txn_enter(struct ext_table *table);
-/* The table object leaves it: the transaction ended, or the object goes
-** away. */
+/* The table object leaves SQLite's transaction, because the transaction has
+** ended or the object goes away. */
 void ext_txn_leave(struct ext_table *table);
 int ext_txn_begin(sqlite3_vtab *vtab);
 int ext_txn_sync(sqlite3_vtab *vtab);

@@ -72,7 +72,7 @@ static inline uint64_t *ext_cursor_versions(const struct ext_cursor *cursor) {
 
 /* Makes room for `rows` rows; 0 if memory runs out. */
 int ext_cursor_reserve(struct ext_cursor *cursor, size_t rows);
-/* Reads the row of key = ?, if it exists; on a table without a bound. */
+/* Reads the row of key = ?, if it exists.  The table must have no bound. */
 int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err);
 /* Removes the rows that were not found from the first `asked` rows. */
 void ext_cursor_compact(struct ext_cursor *cursor, size_t asked);
@@ -116,15 +116,15 @@ int ext_near_fill(struct ext_cursor *cursor, char **err);
 int ext_near_load(struct ext_cursor *cursor, char **err);
 int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
                     int column);
-/* May a closed cursor keep it?  And its destructor. */
+/* May a closed cursor keep the search? */
 int ext_near_is_small(const struct ext_near *near);
 void ext_near_free(struct ext_near *near);
 
 /* ---- appear.c ------------------------------------------------------------ */
 
-/* Call before the rows of a plan are read: ext_keys_look for the texts compared
-** with the key, as far as possible now.  *keys must be all zeros before; free
-** it with ext_keys_free. */
+/* Call before the rows of a plan are read: calls ext_keys_look for the texts
+** compared with the key, as far as possible now.  *keys must be all zeros
+** before; free it with ext_keys_free. */
 int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
                     sqlite3_value **argv, struct ext_keys *keys, char **err);
 

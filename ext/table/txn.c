@@ -452,9 +452,9 @@ int ext_txn_read(struct ext_table *table, char **err) {
   return rc;
 }
 
-/* May this call wait for the transaction in doubt?  It is being committed, and
-** only its end shows by whom.  It is waited for like any other transaction, but
-** not while holding a lock that its COMMIT waits for. */
+/* May this call wait for the transaction in doubt?  Another connection is
+** committing it; which one shows only when it ends.  The call waits as for any
+** other transaction, but not while holding a lock that the COMMIT waits for. */
 static int may_wait(struct ext_table *table, uint64_t since_us) {
   sqlite3 *db = table->conn->db;
   return ext_now_us() - since_us <

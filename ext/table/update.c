@@ -11,7 +11,7 @@
 **           with it to do IGNORE, FAIL and ROLLBACK), except under REPLACE,
 **           where the old vector is overwritten.
 ** BATCH     INSERT INTO items(keys, vectors) replaces existing rows, as
-**           emb_put does; of a repeated key the last row wins.
+**           emb_put does; if a key is repeated, its last row wins.
 */
 #include "change.h"
 SQLITE_EXTENSION_INIT3

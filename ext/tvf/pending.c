@@ -4,8 +4,8 @@
 **
 **     CREATE TABLE emb_pending(key, n, age_ms, "table" HIDDEN)
 **
-**   emb_pending(table)           the keys with pending gradients, in no order:
-**                                their number, and the age of the oldest
+**   emb_pending(table)           the keys with pending gradients, in no order;
+**                                n gradients, and the age of the oldest
 **   emb_flush_gradients(table)   applies them; the number of keys updated
 */
 #include "tvf.h"

@@ -44,9 +44,9 @@ struct ext_tvf {
   const char *declaration; /* of its columns: "CREATE TABLE x(...)" */
 
   int argument;       /* column of the first argument */
-  int arguments;      /* their number, */
-  int needed;         /* how many, from the first on, are required, */
-  const char *needs;  /* and what the error calls these */
+  int arguments;      /* number of arguments */
+  int needed;         /* this many, from the first on, are required */
+  const char *needs;  /* what the error calls the required ones */
   double key_cost;    /* not 0: column 0 is a key, and the cost of finding a row
                          by it; the key is one more argument, after the rest */
   int key_is_exact;   /* begin compares it as SQLite would, or better */
@@ -83,7 +83,7 @@ void ext_tvf_read_all(struct ext_tvf_cursor *cursor);
 /* nearest_options.c: the options of emb_nearest. */
 struct nearest_options {
   emb_nearest_how how;
-  char *snapshot; /* NULL: the table; to be sqlite3_free'd, even on error */
+  char *snapshot; /* NULL: the table; sqlite3_free it, even on error */
 };
 /* value may be NULL, or SQL's NULL; *with must be zeroed before. */
 int ext_nearest_options(const struct ext_options *options, sqlite3_value *value,
