@@ -96,7 +96,7 @@ CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
-                  %/processes.c %/served.c %/peer.c %/kill_processes.c \
+                  %/processes.c %/remote.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
 # Runs one in SHARE of the tests with another owner of the tables

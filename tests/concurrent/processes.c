@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** processes.c -- a process that reads a store while others write to it, close
-** it, are killed, and recover it, and none serves (served.c has those that do).
+** it, are killed, and recover it, and none serves (remote.c has those that do).
 **
 ** The others are children, forked before this process has opened anything; so
 ** the file locks are the real ones.  Each value that is written is a round's

@@ -21,7 +21,7 @@
 
 enum { DIM = 3 };
 
-/* What other processes may do where one does not serve; served.c has the rest.
+/* What other processes may do where one does not serve; remote.c has the rest.
  */
 static const emb_config plain = {.dim = DIM,
                                  .flags = EMB_OPEN_CREATE | EMB_OPEN_ALONE};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** served.c -- a store that another process owns: each call of emb.h, asked of
+** remote.c -- a store that another process owns: each call of emb.h, asked of
 ** that one, does what it does in the owner.
 **
 ** The owner is a child, forked before this process has opened anything.  What
