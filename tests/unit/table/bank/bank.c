@@ -443,7 +443,8 @@ TEST(a_key_that_appears) {
   OK(t.a, send_to(t.a, 5, 2));
   OK(t.b, send_to(t.b, 5, 4));
   CHECK_EQ_INT(emb_count(t.a), 0);
-  OK(t.a, emb_exists(t.a, &key, 1, &found)); /* it may appear: applies */
+  /* The key may appear, so the call applies its gradients. */
+  OK(t.a, emb_exists(t.a, &key, 1, &found));
   CHECK_EQ_INT(found, 1);
   CHECK_EQ_INT(emb_count(t.a), 1);
   IS(t.a, 5, -3);
@@ -479,7 +480,8 @@ TEST(admission_counts_each_gradient) {
   OK(t.a, send_to(t.a, 5, 4));
   CHECK_EQ_INT(emb_count(t.a), 0);
   OK(t.a, emb_flush_gradients(t.a, NULL));
-  CHECK_EQ_INT(emb_count(t.a), 0); /* two of three: dropped */
+  /* Two of three: dropped, as without averaging. */
+  CHECK_EQ_INT(emb_count(t.a), 0);
   OK(t.a, send_to(t.a, 5, 6));
   IS(t.a, 5, -6);
   end(&t);
@@ -724,7 +726,7 @@ TEST(random_calls_against_a_model) {
       break;
     case 1:
       CHECK_EQ_INT(emb_step(t.store, &more), EMB_OK);
-      if (!is_served()) /* else the owner does not take it */
+      if (!is_served()) /* else it is not the owner's step */
         for (int key = 0; key < MODEL_KEYS; key++)
           model_apply(&m, key);
       break;

@@ -80,7 +80,7 @@ TEST(numbers_of_calls_go_round) {
   OK(x.a, get_one(x.a, key, NULL));
   struct leases *leases = &x.a->leases;
   for (uint32_t quarter = 1; quarter <= 9; quarter++) {
-    /* The calls between two quarters of the cycle do nothing. */
+    /* The test skips the calls between two quarters of the cycle. */
     leases->calls = quarter * UINT32_C(0x40000000) - 3;
     for (int i = 0; i < 6; i++)
       lease_next_call(leases);
@@ -485,8 +485,8 @@ static void spoil_log(void) {
   (void)close(fd);
 }
 
-/* A batch that fails gives back the reads it counted. It leaves the keys that
-** the session got and put in between. */
+/* A batch that fails gives back the reads it counted. It does not touch the
+** keys that the session got and put in between. */
 TEST(a_failed_prefetch_gives_back_its_own) {
   enum { COLD, LAST, GOT, WRITTEN, N };
   struct bounded x;
