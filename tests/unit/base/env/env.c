@@ -973,7 +973,7 @@ TEST_QUEUE(queue_close_waits_for_requests) {
   if (test_dir() == NULL)
     return 0;
   struct env_queue *queue = open_queue(kind, 8, &absent);
-  /* closing the last queue waits for all threads of the pool: not this one */
+  /* keeps queue from being the last, whose close waits for all threads */
   struct env_queue *other = open_queue(kind, 8, &absent);
   struct env_file *file = open_in_dir("f", ENV_WRITE | ENV_CREATE | ENV_DIRECT);
   unsigned char *data = blocks_of(N);

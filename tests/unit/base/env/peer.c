@@ -877,7 +877,8 @@ static int raw_received(struct raw *raw) {
   return rc;
 }
 
-/* Sends one gift as of that kind and returns how it is received; closes fd. */
+/* Sends one gift that is said to be of that kind, and closes fd; returns how
+** the gift was received. */
 static int give_raw(struct raw *raw, int kind, int fd) {
   unsigned char head[HEAD];
   memcpy(head, raw->head, HEAD);

@@ -48,7 +48,7 @@ static uint32_t populate_all(struct frames *frames) {
   return n;
 }
 
-/* An eighth of the frames ever taken, as long as there are frames. */
+/* As many as an eighth of the frames ever taken, while there are frames. */
 TEST(frames_are_made_resident_ahead) {
   struct frames frames;
   char *taken[COUNT];

@@ -143,7 +143,7 @@ TEST(moments_come_in_order) {
     int k = (int)(test_random() % PIECES), runs = atomic_load(&pieces[k].runs);
     atomic_store(&pieces[k].due_us, i % 2 ? far + test_random() % 1000000 : 0);
     background_wake(&pieces[k].background);
-    await_runs(&pieces[k], runs + (i % 2 ? 1 : 3)); /* 0: runs again */
+    await_runs(&pieces[k], runs + (i % 2 ? 1 : 3)); /* 0: immediate rerun */
     atomic_store(&pieces[k].due_us, far);
   }
   for (int i = 0; i < PIECES; i++)
