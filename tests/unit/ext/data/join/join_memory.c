@@ -71,7 +71,7 @@ static int call(sqlite3 *db) {
                       NULL, NULL, NULL);
 }
 
-/* Returns a number that depends on all examples, counts and requests. */
+/* Returns a number that depends on the whole state. */
 static int64_t digest(sqlite3 *db) {
   return sql_integer(
       db,
