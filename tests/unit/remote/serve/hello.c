@@ -126,7 +126,7 @@ static int receive_later(struct env *env_, struct env_peer *peer,
   if (message->gifts[0].kind == ENV_GIFT_SHARED)
     env->shared_free(env, &message->gifts[0].shared);
   message->gifts[0].kind = ENV_GIFT_NONE;
-  memset(head.commit, 'c', sizeof head.commit); /* without a zero */
+  memset(head.commit, 'c', sizeof head.commit); /* no terminating zero */
   memcpy(message->bytes, &head, sizeof head);
   message->n = later_error ? message->n : sizeof head;
   return later_error;
