@@ -87,7 +87,8 @@ TEST(what_is_written_to_goes_with_the_last_close) {
   CHECK(!is_there(dir));
 }
 
-/* A store that was only read looks for something newer while it is dropped. */
+/* A store that was only read looks for a newer checkpoint while it is dropped.
+ */
 static void *look(void *arg) {
   emb_session *s = arg;
   emb_store *store = emb_session_store(s);
