@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** open.c -- opening, sharing, owning and closing; what is refused, and that a
-** refused call leaves everything as it was.
+** open.c -- opening, sharing, owning and closing; which calls are refused, and
+** that a refused call leaves everything as it was.
 **
-** A second process is this program again: with EMB_TEST_CHILD set to a
+** A second process runs this program again: with EMB_TEST_CHILD set to a
 ** directory it does not run tests, but opens that store and obeys the lines
 ** that it reads (child_main).
 */
@@ -21,8 +21,8 @@
 
 enum { DIM = 3 };
 
-/* What other processes may do where one does not serve; remote.c has the rest.
- */
+/* For what other processes may do where the owner does not serve; remote.c has
+** the rest. */
 static const emb_config plain = {.dim = DIM,
                                  .flags = EMB_OPEN_CREATE | EMB_OPEN_ALONE};
 
@@ -143,7 +143,7 @@ struct child {
 
 extern char **environ;
 
-/* One line of a child's, as a number; INT64_MIN when none comes. */
+/* Reads one line of a child as a number; INT64_MIN when none comes. */
 static int64_t answer(struct child *c) {
   char line[64];
   size_t n = 0;
@@ -255,7 +255,7 @@ TEST(open_refuses) {
   CHECK_EQ_INT(help_entries(dir), 1);
 }
 
-/* A manifest without its log, a log that is another store's. */
+/* A manifest without its log, and the log of another store. */
 TEST(open_parts_missing) {
   emb_store *store;
   emb_session *s;
@@ -296,7 +296,7 @@ TEST(open_mismatch) {
     other.type = EMB_F16;
     (void)snprintf(text, sizeof text, "%s has FLOAT[3], not FLOAT16[3]", dir);
     refuses(dir, &other, EMB_MISMATCH, text);
-    other.dim = 0; /* whatever it has */
+    other.dim = 0; /* whatever the store has */
     if (CHECK_EQ_INT(emb_open(dir, &other, &again, NULL), 0)) {
       CHECK_EQ_INT(emb_dim(again), DIM);
       CHECK_EQ_INT(emb_type(again), EMB_F32);
@@ -334,7 +334,7 @@ TEST(open_readonly) {
   CHECK(help_verify(s));
   IS(s, 1, 5);
   CHECK_EQ_INT(emb_is_owner(store), 0);
-  /* Another opening of this process may write: then all may. */
+  /* If another open in this process may write, all may. */
   emb_store *writer;
   if (CHECK_EQ_INT(emb_open(dir, &plain, &writer, NULL), 0)) {
     CHECK(writer == store);
@@ -409,7 +409,7 @@ TEST(open_destroy) {
     CHECK_EQ_INT(help_entries(dir), 1);
     CHECK_EQ_INT(unlink(help_path("store/mine.txt")), 0);
   }
-  if (help_open(dir, &plain, &store, &s)) { /* made anew */
+  if (help_open(dir, &plain, &store, &s)) { /* made again */
     CHECK_EQ_INT(emb_count(s), 0);
     help_close(store, s);
   }
@@ -467,7 +467,7 @@ TEST(process_reader) {
   CHECK_EQ_INT(ask(&c, "count"), 2);
   OK(s, put_one(s, 3, 3));
   help_close(store, s);
-  /* The owner has closed: what it closed with is there, and ours to write. */
+  /* The owner has closed: its last rows are there, and the child may write. */
   pause_ms(20);
   CHECK_EQ_INT(ask(&c, "get 3"), 3);
   CHECK_EQ_INT(ask(&c, "put 3 4"), 0);
@@ -478,14 +478,14 @@ TEST(process_reader) {
     GIVES(s, EMB_BUSY, put_one(s, 3, 5));
     CHECK(strstr(emb_errmsg(s), "another process") != NULL);
     child_close(&c);
-    OK(s, put_one(s, 4, 4)); /* now it is free */
+    OK(s, put_one(s, 4, 4)); /* now the store is free */
     IS(s, 3, 4);
     help_close(store, s);
   }
 }
 
-/* The writer is killed; what it had committed durably is there, nothing of
-** what it had not, and nothing is torn. */
+/* The writer is killed. Its durable commits are there, nothing else is, and
+** nothing is torn. */
 TEST(process_killed) {
   emb_store *store;
   emb_session *s;
@@ -514,8 +514,8 @@ TEST(process_killed) {
   CHECK_EQ_INT(emb_in_doubt(store), 0);
   child_kill(&c);
   pause_ms(20);
-  IS(s, 1, 2); /* before the one in doubt */
-  IS(s, 5, 5); /* durable with the prepare */
+  IS(s, 1, 2); /* before the transaction in doubt */
+  IS(s, 5, 5); /* made durable by the prepare */
   CHECK_EQ_INT(emb_is_owner(store), 1);
   CHECK_EQ_INT(emb_in_doubt(store), number);
   GIVES(s, EMB_LOCKED, put_one(s, 1, 9));
@@ -535,7 +535,7 @@ TEST(process_killed) {
   CHECK_EQ_INT(ask(&c, "begin"), 0);
   CHECK_EQ_INT(ask(&c, "txn put 1 5"), 0);
   CHECK(ask(&c, "prepare") > 0);
-  CHECK_EQ_INT(ask(&c, "txn put 2 5"), 0); /* void again */
+  CHECK_EQ_INT(ask(&c, "txn put 2 5"), 0); /* voids the prepare */
   child_kill(&c);
   if (help_open(dir, &plain, &store, &s)) {
     if (emb_in_doubt(store))
@@ -547,8 +547,8 @@ TEST(process_killed) {
   }
 }
 
-/* A reader beside an owner that rewrites and checkpoints all the time: files
-** and places are used again under its hands. */
+/* A reader works while an owner rewrites and checkpoints all the time: files
+** and places in them are reused while it reads them. */
 TEST(process_reader_busy) {
   enum { KEYS = 3000, ROUNDS = 60, EACH = 500 };
   emb_store *store;
@@ -581,7 +581,7 @@ TEST(process_reader_busy) {
         if (!CHECK(found[i]) || !CHECK(value >= seen) || !CHECK(value <= round))
           goto out;
       }
-      /* A batch sees one checkpoint at least as new as the one before's. */
+      /* A batch sees one checkpoint, at least as new as the last batch's. */
       seen = help_value(x, DIM, keys[0]);
       emb_scan *scan;
       size_t n, all = 0;
@@ -603,8 +603,8 @@ out:
   help_close(store, s);
 }
 
-/* Processes that open a store at the same time where there is none: one makes
-** it, the others find it. */
+/* Several processes open a store at the same time where there is none: one
+** makes it, the others find it. */
 enum { MAKERS = 6 };
 
 static int make_and_put(const char *dir, int64_t key, int64_t start_us) {
@@ -779,7 +779,7 @@ TEST(write_refuses_values) {
       refuses_value(s, 65520.0f, "float16");
       refuses_value(s, -FLT_MAX, "float16");
     }
-    /* What fits, fits; and a sum that does not leaves its key as it was. */
+    /* Values that fit are stored; a sum that does not leaves its key alone. */
     float most = type == EMB_F16 ? 65504.0f : FLT_MAX;
     float x[2 * DIM] = {1, 1, 1, most, -most, most};
     int64_t keys[] = {1, 2};
@@ -888,7 +888,7 @@ TEST(write_misuse) {
   GIVES(s, EMB_MISUSE, emb_savepoint_release(s, 0));
   GIVES(s, EMB_MISUSE, emb_prepare(s, &number));
   GIVES(s, EMB_MISUSE, emb_commit(s));
-  emb_rollback(s); /* no transaction: nothing */
+  emb_rollback(s); /* no transaction: no effect */
   OK(s, emb_begin(s));
   GIVES(s, EMB_MISUSE, emb_begin(s));
   GIVES(t, EMB_BUSY, emb_begin(t));
@@ -941,7 +941,7 @@ TEST(interrupts) {
       !OK(t, emb_txn_put(t, keys, 1, x)))
     goto out;
   emb_session_interrupt(s, yes, &calls);
-  GIVES(s, EMB_INTERRUPT, emb_begin(s)); /* waits for t's */
+  GIVES(s, EMB_INTERRUPT, emb_begin(s)); /* waits for t's transaction */
   GIVES(s, EMB_INTERRUPT, emb_put(s, keys, 1, x, NULL));
   GIVES(s, EMB_INTERRUPT, emb_delete(s, keys, 1, NULL));
   emb_rollback(t);

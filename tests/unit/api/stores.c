@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** stores.c -- emb_drop of a store that is open: what goes on in it, and when
-** its directory is gone.
+** stores.c -- emb_drop of a store that is open: what still works in it, and
+** when its directory is gone.
 */
 #include "store_help.h"
 
@@ -13,7 +13,7 @@ enum { DIM = 4, KEYS = 100 };
 static const emb_config config = {
     .dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_CREATE};
 
-/* A store with some rows, closed. */
+/* Makes a closed store with some rows. */
 static int make(const char *dir) {
   emb_store *store;
   emb_session *s;
@@ -29,7 +29,7 @@ static int make(const char *dir) {
 
 static int is_there(const char *dir) { return access(dir, F_OK) == 0; }
 
-/* All rows, in order of their keys. */
+/* Reads all rows in order of their keys. */
 static void reads(emb_session *s) {
   float vectors[KEYS * DIM];
   int64_t keys[KEYS];
@@ -87,7 +87,8 @@ TEST(what_is_written_to_goes_with_the_last_close) {
   CHECK(!is_there(dir));
 }
 
-/* A store that was only read looks for something newer while it goes. */
+/* A store that was only read looks for a newer checkpoint while it is dropped.
+ */
 static void *look(void *arg) {
   emb_session *s = arg;
   emb_store *store = emb_session_store(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** debug.c -- tests of engine/base/debug.h: a product evaluates no assertion,
-** and in the variants that check themselves each validity function notices a
-** structure that was broken.
+** debug.c -- tests of engine/base/debug.h: a production build evaluates no
+** assertion, and in the variants that check themselves each validity function
+** detects a broken structure.
 */
 #include "test.h"
 #include "layout_help.h"
@@ -37,7 +37,7 @@ TEST(an_assertion_is_evaluated_only_where_it_is_compiled_in) {
 
 #if EMB_DEBUG > 0
 
-/* Runs it in a child, which has to abort with this in its text. */
+/* Runs broken() in a child, which must abort with this text in its output. */
 static void must_abort(void (*broken)(void), const char *text) {
   char said[512] = "";
   int ends[2], status;
@@ -68,7 +68,7 @@ static void must_abort(void (*broken)(void), const char *text) {
 
 static struct index keys;
 
-/* With 1,000 keys in it. */
+/* Makes an index of 1,000 keys; returns the entry of one. */
 static struct entry *open_index(int64_t key) {
   uint64_t word;
   index_init(&keys, &env_posix, NULL, 1);

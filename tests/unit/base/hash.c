@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** hash.c -- tests of engine/base/hash.h: the checksum gives its position back,
-** and keys spread evenly however regular they are.
+** hash.c -- tests of engine/base/hash.h: the position can be recovered from the
+** checksum, and keys spread evenly however regular they are.
 */
 #include "test.h"
 
@@ -28,7 +28,8 @@ TEST(position_comes_back_from_the_sum) {
   }
 }
 
-/* The sum names a place: the same bytes elsewhere have another one. */
+/* The sum depends on the position: the same bytes elsewhere have another sum.
+ */
 TEST(sum_tells_positions_apart) {
   static const char bytes[64];
   enum { POSITIONS = 4096 };
@@ -54,7 +55,7 @@ TEST(salt_depends_on_each_byte_of_the_uuid) {
   }
 }
 
-/* hash_mix is made of steps that can be undone: doing so proves that two keys
+/* hash_mix consists of invertible steps. Inverting them proves that two keys
 ** never have the same hash. */
 static uint64_t unmix(uint64_t x) {
   uint64_t back = 1, factor = UINT64_C(0xd6e8feb86659fd93);
@@ -78,8 +79,8 @@ TEST(key_hash_is_a_bijection) {
   }
 }
 
-/* Throws n keys with stride and start into 1024 boxes by the bits of their
-** hash from `shift` on; chi-square of what the boxes hold. */
+/* Puts KEYS keys with stride and start into 1024 boxes by the bits of their
+** hash from `shift` on. Returns the chi-square of the boxes' counts. */
 static double chi_square(int64_t start, int64_t stride, int shift) {
   enum { BOXES = 1024, KEYS = BOXES * 64 };
   static uint32_t boxes[BOXES];
@@ -96,7 +97,7 @@ static double chi_square(int64_t start, int64_t stride, int shift) {
   return sum;
 }
 
-/* 1023 degrees of freedom: mean 1023, deviation 45.  A true random function
+/* 1023 degrees of freedom: mean 1023, deviation 45.  A truly random function
 ** leaves +- 7 deviations once in 10^11 times. */
 TEST(regular_keys_spread_evenly) {
   const int64_t strides[] = {1,

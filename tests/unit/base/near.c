@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** near.c -- what an unknown name could have been (engine/base/near.c).
+** near.c -- suggestions for an unknown name (engine/base/near.c).
 */
 #include "engine/base/near.h"
 
@@ -46,7 +46,7 @@ TEST(what_is_too_far_is_not_proposed) {
   is_near("a-name-that-is-longer-than-all-that-there-are", "none");
 }
 
-/* Each at the distance that was made, from random edits of its own. */
+/* The distance is at most the number of random edits made. */
 TEST(edits_are_counted) {
   for (int round = 0; round < 2000; round++) {
     char text[64] = "abcdefghijklmnop";

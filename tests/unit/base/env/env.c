@@ -104,7 +104,7 @@ static void write_then_read(int direct) {
 
 TEST(file_gives_back_what_was_written) { everywhere(write_then_read); }
 
-/* Large calls are cut in pieces. */
+/* Large calls are cut into pieces. */
 static void write_then_read_40_mib(int direct) {
   const size_t blocks = 40 * 256;
   struct env_file *file = open_in_dir("f", ENV_WRITE | ENV_CREATE | direct);
@@ -257,8 +257,8 @@ TEST(only_regular_files_are_opened) {
   CHECK_EQ_INT(access(in_dir("nowhere"), F_OK), -1);
 }
 
-/* What let a FIFO be refused without waiting is gone: a ring answers EAGAIN
-** for such a file where it should wait for the disk. */
+/* O_NONBLOCK, which let a FIFO be refused without waiting, is cleared: with it
+** a ring answers EAGAIN where it should wait for the disk. */
 TEST(open_file_waits_for_the_disk) {
   if (test_dir() == NULL)
     return;
@@ -270,7 +270,7 @@ TEST(open_file_waits_for_the_disk) {
   env->close(env, file);
 }
 
-/* /proc has no direct access at all, and its files can be read only. */
+/* /proc has no direct access at all, and its files can only be read. */
 TEST(direct_is_buffered_where_refused_at_open) {
   struct env_file *file = NULL;
   if (!CHECK_EQ_INT(
@@ -292,7 +292,7 @@ static int is_direct(const struct env_file *file) {
 }
 
 /* No file system here takes O_DIRECT at open and refuses the transfer, so the
-** outcomes of transfers are given by hand. */
+** test makes up the outcomes of transfers. */
 TEST(direct_is_buffered_where_refused_at_transfer) {
   if (test_dir() == NULL)
     return;
@@ -367,7 +367,7 @@ TEST(reserve_takes_blocks) {
   CHECK_EQ_INT(env->read(env, file, back, 8, 0), 0);
   CHECK_STR(back, bytes);
   CHECK_EQ_INT(env->room(env, file, &after), 0);
-  CHECK(before > 0 && after > 0); /* others write to it, too */
+  CHECK(before > 0 && after > 0); /* others use the disk, too */
   CHECK_EQ_INT(env->reserve(env, file, BLOCK, BLOCK), 0);
   CHECK_EQ_INT(env->size(env, file, &size), 0);
   CHECK_EQ_INT(size, 16 * BLOCK);
@@ -450,7 +450,7 @@ TEST(directories) {
   CHECK_EQ_INT(env->remove_dir(env, in_dir("d/a")), 0);
   CHECK_EQ_INT(env->remove_dir(env, in_dir("d")), 0);
   CHECK_EQ_INT(env->list_dir(env, in_dir("d"), count_names, counts), ENOENT);
-  CHECK_EQ_INT(env->sync_dir(env, dir), 0); /* it is only that one */
+  CHECK_EQ_INT(env->sync_dir(env, dir), 0); /* still that directory */
   env->close_dir(env, dir);
   CHECK_EQ_INT(env->open_dir(env, in_dir("d"), &dir), ENOENT);
 }
@@ -472,7 +472,7 @@ TEST(identity_is_of_the_file_not_the_name) {
 
 /* ---- lock files ---------------------------------------------------------- */
 
-/* What another process gets; with die set, it dies holding the lock. */
+/* Locks in another process; with die set, it dies holding the lock. */
 static int lock_in_child(const char *path, int die) {
   pid_t child = fork();
   if (child == 0) {
@@ -506,7 +506,7 @@ TEST(lock_excludes_other_processes) {
   CHECK_EQ_INT(env->lock(env, in_dir("no/lock"), &lock), ENOENT);
 }
 
-/* How another process sees the lock held, or -1. */
+/* Returns how another process sees the lock held, or -1. */
 static int seen_in_child(const char *path) {
   int status = -1;
   pid_t child = fork();
@@ -519,7 +519,7 @@ static int seen_in_child(const char *path) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The same here. */
+/* Returns how this process sees the lock held. */
 static int seen_here(const char *path, int64_t *process) {
   enum env_lock_state state = ENV_LOCK_FREE;
   CHECK_EQ_INT(env->lock_look(env, path, &state, process), 0);
@@ -543,7 +543,7 @@ TEST(lock_is_settled_or_not) {
   CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
   env->unlock(env, lock);
   CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_FREE);
-  /* An earlier version's: a record lock of the whole file. */
+  /* An earlier version's lock: a record lock on the whole file. */
   int fd = open(in_dir("lock"), O_RDWR | O_CLOEXEC);
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   CHECK(fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0);
@@ -571,8 +571,9 @@ TEST(lock_belongs_to_the_open_file) {
   CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_FREE);
 }
 
-/* A process that takes the lock and a byte lock, forks a child that lives on,
-** and dies: the number of that child, which waits for `until` to close. */
+/* Starts a process that takes the lock and a byte lock, forks a child that
+** lives on, and dies. Returns the number of that child, which waits for `until`
+** to close. */
 static pid_t leave_child_behind(const int until[2]) {
   int numbers[2], status = -1;
   pid_t left = -1;
@@ -588,7 +589,7 @@ static pid_t leave_child_behind(const int until[2]) {
         env->byte_lock(env, file, 7, ENV_BYTE_SHARED))
       _exit(1);
     pid_t left_behind = fork();
-    if (left_behind == 0) { /* by now it has closed what carries locks */
+    if (left_behind == 0) { /* it has closed the locked files by now */
       left_behind = getpid();
       (void)!write(numbers[1], &left_behind, sizeof left_behind);
       (void)close(numbers[1]);
@@ -628,7 +629,7 @@ TEST(locks_do_not_live_on_in_a_child) {
   (void)close(until[0]);
 }
 
-/* And a child closes its copies without dropping its parent's locks. */
+/* A child closes its copies without dropping its parent's locks. */
 TEST(child_does_not_drop_locks) {
   struct env_lock *lock = NULL;
   int status = -1;
@@ -644,7 +645,7 @@ TEST(child_does_not_drop_locks) {
   env->unlock(env, lock);
 }
 
-/* The lowest lock that another process sees below a number; below 0: none. */
+/* Returns the lowest lock that another process sees below a number, or -1. */
 static int lowest_in_child(const char *path, uint64_t below) {
   int status = -1;
   pid_t child = fork();
@@ -678,7 +679,7 @@ TEST(byte_locks) {
   CHECK_EQ_INT(env->byte_lock(env, a, 0, ENV_BYTE_SHARED), 0);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 0);
   CHECK_EQ_INT(lowest_in_child(in_dir("short"), 0), -1);
-  /* Those of the file that asks do not count. */
+  /* Locks of the file that asks do not count. */
   CHECK_EQ_INT(env->byte_lock_lowest(env, a, 100, &at), 0);
   CHECK_EQ_INT(at, 20);
   CHECK_EQ_INT(env->byte_lock_lowest(env, b, 100, &at), 0);
@@ -731,7 +732,7 @@ static struct env_queue *open_queue(int kind, unsigned depth, int *absent) {
   static int name(int kind)
 
 /* Random reads and writes of single blocks, compared with a model in memory.
-** A block has one request at a time, so the model has what a read gives. */
+** A block has one request at a time, so the model knows what a read returns. */
 struct traffic {
   struct env_file *file;
   struct env_queue *queue;
@@ -839,7 +840,7 @@ static int traffic_kind;
 static int traffic_absent;
 
 static void traffic_at_all_depths(int direct) {
-  /* 300 is more than the ring's SQ has entries */
+  /* 300 is more than the number of entries of the ring's SQ */
   static const unsigned depths[] = {1, 8, 128, 300};
   struct env_file *file = open_in_dir("f", ENV_WRITE | ENV_CREATE | direct);
   for (int i = 0; file != NULL && i < 4; i++)
@@ -855,7 +856,7 @@ TEST_QUEUE(queue_random_traffic) {
   return traffic_absent;
 }
 
-/* All of a batch, whatever it is; results are in the requests. */
+/* Runs a whole batch; the results are in the requests. */
 static void run_batch(struct env_queue *queue, struct env_io *ios, size_t n) {
   struct env_io *batch[16], *done[16];
   size_t delivered = 0;
@@ -972,7 +973,7 @@ TEST_QUEUE(queue_close_waits_for_requests) {
   if (test_dir() == NULL)
     return 0;
   struct env_queue *queue = open_queue(kind, 8, &absent);
-  /* closing the last queue waits for all threads of the pool; this is not it */
+  /* keeps queue from being the last, whose close waits for all threads */
   struct env_queue *other = open_queue(kind, 8, &absent);
   struct env_file *file = open_in_dir("f", ENV_WRITE | ENV_CREATE | ENV_DIRECT);
   unsigned char *data = blocks_of(N);
@@ -992,7 +993,7 @@ TEST_QUEUE(queue_close_waits_for_requests) {
   return 0;
 }
 
-/* min counts no more than max and what is outstanding. */
+/* min is limited to max and to the number of outstanding requests. */
 TEST_QUEUE(queue_wait_bounds_min) {
   enum { N = 10 };
   struct env_io ios[N], *batch[N], *done[N];
@@ -1113,8 +1114,8 @@ static int count_threads(void) {
   return n;
 }
 
-/* A thread is seen for a moment after it was joined.  Gives up, and 0, long
-** after the pool's idle time. */
+/* A thread is seen for a moment after it was joined.  Gives up and returns 0
+** long after the pool's idle time. */
 static int threads_fall_to(int n) {
   for (int i = 0; i < 2000 && count_threads() > n; i++)
     env->sleep_us(env, 10000);
@@ -1234,8 +1235,8 @@ TEST(map_is_aligned) {
   env->unmap(env, NULL, 100);
 }
 
-/* unmap takes back exactly what map gave: neighbours would be lost, or the
-** address space would fill up. */
+/* unmap takes back exactly what map gave. Otherwise neighbours would be lost,
+** or the address space would fill up. */
 TEST(map_keeps_nothing_back) {
   const size_t bytes = ((size_t)8 << 20) + 5000;
   uint64_t lines[2] = {0, 0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
 ** peer.c -- tests of what engine/base/env has for processes of one machine:
-** ports, peers, messages with gifts, watches, memory in common, words.
+** ports, peers, messages with gifts, watches, shared memory, words.
 **
 ** A hostile process is a raw socket, which sends what env->peer_send would not.
-** Nothing waits for longer than LONG_US, and nothing that works waits for it.
+** No wait is longer than LONG_US, and nothing that works waits that long.
 */
 #include "test.h"
 
@@ -94,7 +94,7 @@ static int send_text(struct env_peer *peer, const char *text) {
   return env->peer_send(env, peer, &m);
 }
 
-/* The text that came, or the name of the error. */
+/* Returns the text received, or the name of the error. */
 static const char *receive_text(struct env_peer *peer, uint64_t wait_us) {
   static char text[256];
   struct env_message m = {.bytes = text, .n = sizeof text - 1};
@@ -105,7 +105,7 @@ static const char *receive_text(struct env_peer *peer, uint64_t wait_us) {
   return text;
 }
 
-/* In a child, whose end is then the number of the line that failed. */
+/* For a child: its exit status tells the line that failed. */
 #define TRY(expr)                                                              \
   do {                                                                         \
     if (!(expr))                                                               \
@@ -120,7 +120,7 @@ static pid_t start(int (*run)(void)) {
   return child;
 }
 
-/* How a child has ended: 0, a TRY, or minus its signal. */
+/* Returns how a child ended: 0, a TRY, or minus its signal. */
 static int end_of(pid_t child) {
   int status = 0;
   CHECK_EQ_INT(waitpid(child, &status, 0), child);
@@ -136,7 +136,7 @@ static struct env_peer *call_port(void) {
   return peer;
 }
 
-/* The peer that a child opened, which may take its time. */
+/* Accepts the peer that a child opens, which may take a while. */
 static struct env_peer *accept_child(struct line *line) {
   struct env_watch *watch = NULL;
   void *tag = NULL;
@@ -203,7 +203,7 @@ TEST(message_sizes) {
   line_close(&line);
 }
 
-/* Sending never waits; nothing that was taken is lost. */
+/* Sending never waits; no message that was taken is lost. */
 TEST(unread_messages_have_a_limit) {
   struct line line;
   uint32_t sent = 0, got = 0;
@@ -296,14 +296,14 @@ TEST(port_name_is_replaced) {
   CHECK_EQ_INT(env->peer_open(env, line.dir, "port", &line.caller), 0);
   CHECK_EQ_INT(env->port_accept(env, line.port, &nobody), EAGAIN);
   CHECK_EQ_INT(env->port_accept(env, second, &line.called), 0);
-  /* the first one's end leaves the name */
+  /* closing the first port leaves the name */
   env->port_close(env, line.port);
   line.port = second;
   CHECK_EQ_INT(env->peer_open(env, line.dir, "port", &nobody), 0);
   env->peer_close(env, nobody);
   CHECK_EQ_INT(mkdir(in_dir("directory"), 0700), 0);
   CHECK_EQ_INT(env->port_open(env, line.dir, "directory", &second), EISDIR);
-  /* of a link, the link */
+  /* a link is replaced, not its target */
   int fd = open(in_dir("target"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   (void)close(fd);
   CHECK_EQ_INT(symlink("target", in_dir("link")), 0);
@@ -423,7 +423,7 @@ TEST(who_is_this_process) {
 
 /* ---- who has gone -------------------------------------------------------- */
 
-static int hold[2]; /* a pipe; who has inherited it ends when it is closed */
+static int hold[2]; /* a pipe; children that inherited it end at its close */
 
 static int call_and_die(void) {
   struct env_peer *peer = call_port();
@@ -439,7 +439,7 @@ static int call_and_die(void) {
     (void)pause();
 }
 
-/* The grandchild has the caller's end of the socket all the time. */
+/* The grandchild holds the caller's end of the socket all the time. */
 TEST(killed_process_has_gone_though_another_has_its_socket) {
   struct line line;
   struct env_watch *watch = NULL;
@@ -455,7 +455,7 @@ TEST(killed_process_has_gone_though_another_has_its_socket) {
     CHECK_EQ_INT(what, ENV_WATCH_MESSAGE);
     CHECK_EQ_INT(env->peer_gone(env, line.called), 0);
     CHECK_EQ_INT(kill(child, SIGKILL), 0);
-    do { /* its message is told of, too, until it is received */
+    do { /* its message is reported, too, until received */
       tag = NULL;
       if (!CHECK_EQ_INT(env->watch_wait(env, watch, LONG_US, &tag, &what), 0))
         break;
@@ -474,7 +474,7 @@ TEST(killed_process_has_gone_though_another_has_its_socket) {
   line_close(&line);
 }
 
-/* It has ended, and left its message, before it is accepted. */
+/* The caller has ended, and left its message, before it is accepted. */
 TEST(caller_that_ended_before_it_was_heard) {
   struct line line;
   struct env_watch *watch = NULL;
@@ -570,7 +570,7 @@ TEST(watch_tells_of_each) {
   CHECK_EQ_INT(env->watch_wait(env, watch, 0, &tag, &what), EAGAIN);
   CHECK_EQ_INT(env->peer_open(env, a.dir, "port", &caller), 0);
   CHECK_EQ_INT(send_text(a.caller, "x"), 0);
-  for (int i = 0; i < 20; i++) { /* none keeps the other waiting */
+  for (int i = 0; i < 20; i++) { /* neither keeps the other waiting */
     CHECK_EQ_INT(env->watch_wait(env, watch, LONG_US, &tag, &what), 0);
     CHECK_EQ_INT(what, ENV_WATCH_MESSAGE);
     seen[tag == &a.called]++;
@@ -607,7 +607,7 @@ TEST(watch_is_woken) {
   uint64_t begin = env->now_us(env);
   CHECK_EQ_INT(env->watch_wait(env, watch, UINT64_MAX, &tag, &what), EAGAIN);
   env->thread_join(env, thread);
-  /* once for each wait, and also when it came first */
+  /* wakes end one wait, even when they came first */
   env->watch_wake(env, watch);
   env->watch_wake(env, watch);
   CHECK_EQ_INT(env->watch_wait(env, watch, UINT64_MAX, &tag, &what), EAGAIN);
@@ -646,14 +646,14 @@ TEST(shared_memory_is_zeroed_and_not_inherited) {
   env->shared_free(env, &shared);
   CHECK(shared.base == NULL);
   env->shared_free(env, &shared);
-  /* space of addresses, of which nothing is touched */
+  /* address space, none of it touched */
   if (!SANITIZED &&
       CHECK_EQ_INT(env->shared_make(env, (size_t)1 << 36, &shared), 0))
     env->shared_free(env, &shared);
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* Whether the system may write there for us. */
+/* True if the system may write there for us. */
 static int can_write(void *at) {
   int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   ssize_t got = read(zeros, at, 1);
@@ -680,7 +680,8 @@ TEST(fixed_memory_cannot_be_written) {
 
 /* ---- gifts --------------------------------------------------------------- */
 
-/* Both write one and read the other; a word of the first is waited for. */
+/* Both processes write the first gift and read the second; each waits for a
+** word of the first. */
 static int work_with_gifts(void) {
   char text[16];
   struct env_message m = {.bytes = text, .n = sizeof text};
@@ -734,7 +735,7 @@ TEST(memory_is_given_to_another_process) {
   CHECK_STR(receive_text(line.called, LONG_US), "ready");
   _Atomic uint32_t *word = both.base;
   uint64_t until = env->now_us(env) + LONG_US;
-  env->sleep_us(env, 5000); /* so that it waits by now */
+  env->sleep_us(env, 5000); /* the child waits by now */
   atomic_store(word, 1);
   env->word_wake(env, word);
   while (atomic_load(word) == 1 && env->now_us(env) < until)
@@ -801,7 +802,7 @@ TEST(received_memory_cannot_be_passed_on) {
   env->shared_free(env, &made);
   CHECK_STR(m.gifts[0].shared.base, "seen");
   env->shared_free(env, &m.gifts[0].shared);
-  /* none */
+  /* a gift without memory */
   m.gifts[0].kind = ENV_GIFT_SHARED;
   CHECK_EQ_INT(env->peer_send(env, line.called, &m), EINVAL);
   line_close(&line);
@@ -811,7 +812,7 @@ TEST(received_memory_cannot_be_passed_on) {
 
 enum { HEAD = 8, KIND = 4, FDS_MAX = 8 };
 
-/* The caller is a raw socket; `head` is what a message without gifts has. */
+/* The caller is a raw socket; `head` is the head of a message without gifts. */
 struct raw {
   struct line line;
   int fd;
@@ -876,7 +877,8 @@ static int raw_received(struct raw *raw) {
   return rc;
 }
 
-/* What becomes of one gift that is said to be of that kind; closes fd. */
+/* Sends one gift that is said to be of that kind, and closes fd; returns how
+** the gift was received. */
 static int give_raw(struct raw *raw, int kind, int fd) {
   unsigned char head[HEAD];
   memcpy(head, raw->head, HEAD);
@@ -972,7 +974,7 @@ TEST(head_and_gifts_must_agree) {
       raw_send(&raw, head, HEAD, fds, sent);
       CHECK_EQ_INT(raw_received(&raw), sent == (size_t)named ? 0 : EPROTO);
     }
-  /* a gap, a kind that there is not, a byte that is none of ours */
+  /* a gap, an unknown kind, a wrong byte in the head */
   memcpy(head, raw.head, HEAD);
   head[KIND + 1] = ENV_GIFT_FILE;
   raw_send(&raw, head, HEAD, fds, 1);
@@ -997,7 +999,7 @@ TEST(head_and_gifts_must_agree) {
   raw_close(&raw);
 }
 
-/* Too long and with gifts: nothing of it stays. */
+/* A message that is too long and has gifts: nothing of it stays. */
 TEST(gifts_of_a_lost_message_are_closed) {
   struct raw raw;
   unsigned char bytes[HEAD + 1000] = {0};
@@ -1008,7 +1010,7 @@ TEST(gifts_of_a_lost_message_are_closed) {
   bytes[KIND] = ENV_GIFT_SHARED;
   raw_send(&raw, bytes, sizeof bytes, &fd, 1);
   CHECK_EQ_INT(raw_received(&raw), EMSGSIZE);
-  /* the second is refused, and the first had been mapped */
+  /* the second is refused after the first was mapped */
   int fds[2] = {fd, raw.fd};
   bytes[KIND + 1] = ENV_GIFT_FILE;
   raw_send(&raw, bytes, HEAD, fds, 2);
@@ -1017,7 +1019,7 @@ TEST(gifts_of_a_lost_message_are_closed) {
   raw_close(&raw);
 }
 
-/* Not the other end's fault. */
+/* This is not the other end's fault. */
 TEST(no_room_for_a_gift) {
   struct raw raw;
   struct rlimit limit, low;
@@ -1044,7 +1046,7 @@ TEST(no_room_for_a_gift) {
   raw_close(&raw);
 }
 
-/* Descriptors of all sorts; each is somebody's mistake or malice. */
+/* Makes descriptors of all sorts, each somebody's mistake or malice. */
 static void some_descriptors(struct raw *raw, int fds[FDS_MAX]) {
   int size = F_SEAL_SHRINK | F_SEAL_GROW, pipes[2];
   CHECK_EQ_INT(pipe2(pipes, O_CLOEXEC), 0);
@@ -1072,7 +1074,7 @@ TEST(garbage_is_refused) {
     size_t fd_count = test_random() % (FDS_MAX + 1);
     for (size_t j = 0; j < sizeof bytes; j++)
       bytes[j] = (unsigned char)test_random();
-    if (test_random() % 4) { /* near to what is right */
+    if (test_random() % 4) { /* almost right */
       memcpy(bytes, raw.head, HEAD);
       for (int j = 0; j < ENV_GIFTS_MAX; j++)
         bytes[KIND + j] = (unsigned char)(test_random() % 5);
@@ -1085,10 +1087,10 @@ TEST(garbage_is_refused) {
     CHECK(rc == 0 || rc == EPROTO || rc == EMSGSIZE);
     taken += rc == 0;
   }
-  CHECK(taken > 0); /* else it shows little */
+  CHECK(taken > 0); /* else the test shows little */
   for (int i = 0; i < FDS_MAX; i++)
     (void)close(all[i]);
-  /* nothing at all, and then the end */
+  /* an empty packet, and then the end */
   raw_send(&raw, bytes, 0, NULL, 0);
   CHECK_EQ_INT(raw_received(&raw), EPROTO);
   CHECK_EQ_INT(raw_received(&raw), EAGAIN);
@@ -1193,7 +1195,7 @@ TEST(files_in_memory_have_no_ports) {
   memory->close_dir(memory, dir);
 }
 
-/* Opens and closes one of each; the first error. */
+/* Opens and closes one of each; returns the first error. */
 static int open_all(struct env *table, const char *path) {
   struct env_dir *dir = NULL;
   struct env_port *port = NULL;

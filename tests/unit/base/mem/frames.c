@@ -48,7 +48,7 @@ static uint32_t populate_all(struct frames *frames) {
   return n;
 }
 
-/* By an eighth of what was ever taken, as long as there are frames. */
+/* As many as an eighth of the frames ever taken, while there are frames. */
 TEST(frames_are_made_resident_ahead) {
   struct frames frames;
   char *taken[COUNT];
@@ -60,7 +60,7 @@ TEST(frames_are_made_resident_ahead) {
   }
   CHECK_EQ_INT(populate_all(&frames), 2);
   CHECK_EQ_INT(frames.untouched, COUNT - 18);
-  for (int i = 0; i < 16; i++) { /* which leaves the others as they are */
+  for (int i = 0; i < 16; i++) { /* the taken frames are unchanged */
     CHECK_EQ_INT(taken[i][FRAME_BYTES - 1], i + 1);
     frames_give(&frames, taken[i]);
   }
@@ -131,7 +131,7 @@ TEST(threads_never_share_a_frame) {
 
 /* ---- resizing ------------------------------------------------------------ */
 
-/* All frames that can be had, different and writable; they stay taken. */
+/* Takes all available frames, distinct and writable; they stay taken. */
 static void take_all(struct frames *frames, char **taken, uint32_t want) {
   uint32_t n = 0;
   for (char *frame; (frame = frames_take(frames, 0)) != NULL; n++) {
@@ -160,7 +160,7 @@ TEST(more_frames_and_fewer) {
   CHECK_EQ_INT(frames_resize(&frames, 100), 0);
   CHECK_EQ_INT(frames_left(&frames), 100);
   take_all(&frames, taken, 100);
-  /* Fewer: those that are taken stay until they are given. */
+  /* Fewer: taken frames stay until they are given back. */
   CHECK_EQ_INT(frames_resize(&frames, 10), 0);
   CHECK_EQ_INT(frames_excess(&frames), 90);
   CHECK_EQ_INT(frames_retire(&frames, 0, 1000), 0);
@@ -176,7 +176,7 @@ TEST(more_frames_and_fewer) {
   CHECK_EQ_INT(frames_excess(&frames), 0);
   CHECK_EQ_INT(frames_left(&frames), 10);
   check_balance(&frames, 0);
-  /* And more again, from the addresses that are there, and beyond. */
+  /* And more again, from the existing addresses and beyond. */
   CHECK_EQ_INT(frames_resize(&frames, 60), 0);
   take_all(&frames, taken, 60);
   for (int i = 0; i < 60; i++)
@@ -196,7 +196,7 @@ TEST(a_segment_that_is_not_used_goes) {
   CHECK_EQ_INT(frames.segment_count, 3);
   take_all(&frames, taken, 90);
   CHECK_EQ_INT(frames_resize(&frames, 16), 0);
-  /* The middle one first, then parts of both others. */
+  /* The middle segment first, then parts of both others. */
   const char *middle = frames.segments[1].pool;
   for (int i = 0; i < 90; i++)
     if ((size_t)(taken[i] - middle) < (size_t)30 * FRAME_BYTES) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** spill.c -- tests of engine/base/mem/spill.c: a stack, however much of it is
-** in the file, and after errors too.
+** spill.c -- tests of engine/base/mem/spill.c: it stays a stack, however much
+** of it is in the file, and after errors, too.
 */
 #include "test.h"
 
@@ -63,7 +63,7 @@ static void random_walk(uint32_t item_bytes, uint64_t top, int rounds) {
       CHECK_EQ_INT(depth, -1);
   }
   CHECK_EQ_INT(spill_count(&spill), 0);
-  /* The file has no name: nothing is left whatever happens. */
+  /* The file has no name, so nothing is left, whatever happens. */
   CHECK_EQ_INT(files_in(test_dir()), 0);
   spill_free(&spill);
   free(salts);
@@ -82,7 +82,7 @@ TEST(small_stack_makes_no_file) {
     item++;
     CHECK_EQ_INT(spill_push(&spill, &item, &err), EMB_OK);
   }
-  /* The next one needs a file, for which there is no place. */
+  /* The next item needs a file, for which there is no directory. */
   CHECK(spill_push(&spill, &item, &err) != EMB_OK);
   CHECK(strstr(err.text, "/nowhere/at/all") != NULL);
   CHECK(spill_count(&spill) == spill.room);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** process.c -- what the stores of one process share: background work runs once
-** at a time and as often as it was woken, hundreds of stores need no more
-** threads than a few, and rings and buffers are used again.
+** process.c -- what the stores of one process share: a piece of background work
+** never overlaps itself and runs as often as it was woken, hundreds of stores
+** need no more threads than a few, and rings and buffers are reused.
 */
 #include "store_help.h"
 
@@ -27,19 +27,19 @@ static int count_entries(const char *path) {
   return n - 2;
 }
 
-/* Without the sanitizer's own. */
+/* Without the sanitizer's own threads. */
 static int threads(void) {
   return count_entries("/proc/self/task") - THREAD_SANITIZED;
 }
 
-/* One that was joined may be listed for a moment. */
+/* A thread that was joined may still be listed for a moment. */
 static int await_threads(int most) {
   for (int ms = 0; ms < GIVE_UP_MS && threads() > most; ms++)
     (void)usleep(1000);
   return CHECK(threads() <= most);
 }
 
-/* Without the one that is open while they are counted. */
+/* Without the descriptor that is open during the count. */
 static int descriptors(void) { return count_entries("/proc/self/fd") - 1; }
 
 /* ---- background work ----------------------------------------------------- */
@@ -47,7 +47,7 @@ static int descriptors(void) { return count_entries("/proc/self/fd") - 1; }
 struct piece {
   struct background background;
   _Atomic int runs, inside, waits, go_on;
-  _Atomic uint64_t due_us; /* what the run says */
+  _Atomic uint64_t due_us; /* returned by the run */
 };
 
 static uint64_t run_piece(void *arg) {
@@ -88,7 +88,7 @@ TEST(a_wake_is_a_run) {
   struct process *process;
   if (!CHECK_EQ_INT(process_join(&env_posix, &process), 0))
     return;
-  background_wake(&p.background); /* before its start: nothing */
+  background_wake(&p.background); /* before its start: no effect */
   start(&p, process, BACKGROUND_WORK);
   for (int i = 1; i <= 100; i++) {
     background_wake(&p.background);
@@ -103,7 +103,7 @@ TEST(a_wake_is_a_run) {
   await_threads(1);
 }
 
-/* One that is woken while it runs, runs again. */
+/* A piece that is woken while it runs, runs again. */
 TEST(a_wake_while_it_runs_is_kept) {
   static struct piece p;
   struct process *process;
@@ -124,7 +124,7 @@ TEST(a_wake_while_it_runs_is_kept) {
   process_leave(process);
 }
 
-/* The earliest first, and a wake comes before its moment. */
+/* The earliest piece runs first; a wake runs a piece before its moment. */
 TEST(moments_come_in_order) {
   enum { PIECES = 64 };
   static struct piece pieces[PIECES];
@@ -143,7 +143,7 @@ TEST(moments_come_in_order) {
     int k = (int)(test_random() % PIECES), runs = atomic_load(&pieces[k].runs);
     atomic_store(&pieces[k].due_us, i % 2 ? far + test_random() % 1000000 : 0);
     background_wake(&pieces[k].background);
-    await_runs(&pieces[k], runs + (i % 2 ? 1 : 3)); /* 0: at once, again */
+    await_runs(&pieces[k], runs + (i % 2 ? 1 : 3)); /* 0: immediate rerun */
     atomic_store(&pieces[k].due_us, far);
   }
   for (int i = 0; i < PIECES; i++)
@@ -152,7 +152,7 @@ TEST(moments_come_in_order) {
   await_threads(1);
 }
 
-/* Work that waits for other work does not keep that from a thread. */
+/* Work that waits for other work does not keep a thread from it. */
 TEST(who_waits_lets_another_run) {
   enum { WAITING = 12 };
   static struct piece waiting[WAITING], last;
@@ -173,7 +173,7 @@ TEST(who_waits_lets_another_run) {
     atomic_store(&waiting[i].go_on, 1);
     await_runs(&waiting[i], 1);
   }
-  await_threads(1 + 4); /* four of the kind */
+  await_threads(1 + 4); /* four of this kind */
   for (int i = 0; i < WAITING; i++)
     background_end(&waiting[i].background);
   background_end(&last.background);
@@ -235,8 +235,8 @@ TEST(rings_are_used_again) {
   process_leave(process);
 }
 
-/* Without a descriptor for a ring, threads read; and no ring is kept open
-** beyond a few. */
+/* Without a descriptor for a ring, threads do the reads; and only a few rings
+** are kept open. */
 TEST(without_descriptors_threads_read) {
   struct process *process;
   struct process_queue queues[40], q;
@@ -281,7 +281,7 @@ TEST(idle_stores_cost_two_descriptors) {
       return;
     OK(sessions[i], emb_put(sessions[i], &key, 1, vector, NULL));
   }
-  /* The rings that are kept, and the hub's: watch, wake, port and its name. */
+  /* The kept rings, and the hub's descriptors: watch, wake, port, its name. */
   CHECK(descriptors() <= before + 2 * STORES + 8 + 4);
   CHECK(threads() <= 1 + 4 + 4 + 1);
   for (int i = 0; i < STORES; i++) {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
 ** backup_sql.c -- emb_backup() when something fails, when the process is
-** killed, and beside threads that write.
+** killed, and while other threads write.
 **
 ** STATE     Every row of the database, of t and of two emb tables, has one
-**           number: 1 in the earlier backup, 2 in the database.  So a copy has
-**           one number, or it is a mixture of two moments.
+**           number: 1 in the earlier backup, 2 in the database.  A copy with
+**           several numbers is a mixture of two moments.
 ** RUNS      The n-th call of a kind fails: an allocation of the engine or of
 **           SQLite, a call of the env, a call of SQLite's VFS; or the process
 **           is killed before it.  Once for a first backup, once for one that
 **           brings copy.db up to date.
-** AFTER     A call that failed has left nothing (first), or copy.db as it was
-**           (again).  After a kill copy.db is absent, the old one, or the new
-**           one.  Then a call that nothing disturbs makes the new one, and what
-**           was left over is gone.
+** AFTER     A failed call leaves nothing (first), or copy.db as it was (again).
+**           After a kill copy.db is absent, the old one, or the new one.  Then
+**           an undisturbed call makes the new one and removes all leftovers.
 ** SEED, SHARE  as elsewhere.
 */
 #include "fail_help.h"
@@ -47,7 +46,7 @@ static void *heap_resize(void *old, int bytes) {
   return heap_strikes() ? NULL : heap.below.xRealloc(old, bytes);
 }
 
-/* Before SQLite is used at all. */
+/* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
   sqlite3_mem_methods mine;
   (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
@@ -59,7 +58,7 @@ __attribute__((constructor)) static void replace_heap(void) {
   (void)sqlite3_initialize();
 }
 
-/* SQLite's calls of the system. */
+/* SQLite's system calls. */
 static struct {
   int64_t nth, calls;
   int error, forever, kills, fired;
@@ -99,7 +98,7 @@ static void take_calls(void) {
   take_call("unlink", (sqlite3_syscall_ptr)vfs_unlink);
 }
 
-/* The engine's, counted together with SQLite's, for kills. */
+/* The engine's calls, counted together with SQLite's, for kills. */
 static struct env killing;
 static int kill_open(struct env *env, const char *path, int flags,
                      struct env_file **file) {
@@ -180,7 +179,7 @@ static int64_t number(sqlite3 *db, const char *sql) {
   return n;
 }
 
-/* The base: a database at 2 with a backup at 1. */
+/* Makes the base: a database at 2 with a backup at 1. */
 static int make_base(void) {
   const char *top = test_dir_in("/dev/shm");
   sqlite3 *db = NULL;
@@ -212,8 +211,8 @@ static int make_base(void) {
   return made;
 }
 
-/* What the target is: nothing, an earlier backup, or what is left of a first
-** one that ended between its two renames. */
+/* The target: nothing, an earlier backup, or the remains of a first backup that
+** ended between its two renames. */
 enum { FIRST, AGAIN, HALF, TARGETS };
 static const char *const targets[] = {"first", "again", "after a half"};
 
@@ -245,12 +244,12 @@ static char what[200];
 #define SAY(holds_, ...)                                                       \
   ((holds_) ? 1 : test_check(0, __FILE__, __LINE__, __VA_ARGS__))
 
-/* The number that all of copy.db has; -1: it has several, or is damaged. */
+/* Returns the number that all of copy.db has; -1: several, or damaged. */
 static int64_t copy_has(void) {
   sqlite3 *db = NULL, *other = NULL;
   char sql[500];
   int64_t n = -1;
-  /* What was cut off in a commit is rolled back when it is opened. */
+  /* A commit that was cut off is rolled back when the copy is opened. */
   CHECK_EQ_INT(open_db(in_dir("copy.db"), &db), SQLITE_OK);
   (void)number(db, "SELECT count(*) FROM t");
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
@@ -289,7 +288,7 @@ static int entries(const char *path) {
   return n;
 }
 
-/* Nothing of a backup but the finished one, if there is one. */
+/* Nothing is left of a backup except the finished one, if there is one. */
 static void check_clean(int finished) {
   int more = is_there("copy.db-backup-new") +
              is_there("copy.db-backup-new-emb") +
@@ -302,7 +301,7 @@ static void check_clean(int finished) {
       entries(in_dir("copy.db-emb")));
 }
 
-/* A call that nothing disturbs. */
+/* Checks an undisturbed call. */
 static void check_next(void) {
   sqlite3 *db = NULL;
   char text[300];
@@ -356,7 +355,7 @@ static int code_is_right(int kind, int rc) {
   }
 }
 
-/* One run; 1: its turn came. */
+/* Does one run; returns 1 if the fault fired. */
 static int run_fault(int kind, int64_t n, int forever, int target) {
   sqlite3 *db = NULL;
   char text[300];
@@ -376,7 +375,7 @@ static int run_fault(int kind, int64_t n, int forever, int target) {
     SAY(fired, "%s gave %d without a cause: %s", what, rc, text);
     SAY(code_is_right(kind, rc), "%s gave %d: %s (%s %s)", what, rc, text,
         failing.fired ? failing_name(failing.first) : "", failing.first_path);
-    /* A statement may also fail when it delivers its rows. */
+    /* A statement may also fail when it returns its rows. */
     if (!forever && target == FIRST)
       check_clean(is_there("copy.db"));
   }
@@ -426,7 +425,7 @@ TEST(no_memory_for_the_engine) { fail_all(ENGINE_MEMORY, 2); }
 TEST(no_memory_for_sqlite) { fail_all(SQLITE_MEMORY, 331); }
 TEST(sqlite_finds_the_disk_full) { fail_all(SQLITE_FULL_DISK, 1); }
 
-/* Only what the rows of copy.db-backup-new name is a half of a backup. */
+/* Only what the rows of copy.db-backup-new name belongs to a half backup. */
 TEST(a_half_with_something_else_in_it) {
   static const char *const names[] = {"copy.db-emb/notes", "copy.db-emb/.notes",
                                       "copy.db-backup-new-emb"};
@@ -453,7 +452,7 @@ TEST(a_half_with_something_else_in_it) {
     check_next();
   }
   (void)snprintf(what, sizeof what, "with %s", names[2]);
-  fresh(HALF); /* of a call that died while it removed the half */
+  fresh(HALF); /* left by a call that died while removing the half */
   CHECK_EQ_INT(mkdir(in_dir(names[2]), 0777), 0);
   check_next();
   fail_remove(dir);
@@ -628,7 +627,7 @@ static void beside(const char *mode) {
       (void)pthread_join(stopper, NULL);
     SAY(rc == SQLITE_OK || (stops && rc == SQLITE_INTERRUPT), "%s gave %d: %s",
         what, rc, text);
-    /* It may be interrupted when the copy is made, before its rows are. */
+    /* The call may be interrupted after the copy is made, before its rows. */
     int is_made = rc == SQLITE_OK || there || is_there("copy.db");
     check_clean(is_made);
     if (is_made)
@@ -653,7 +652,7 @@ TEST(beside_threads_that_write) {
   fail_remove(dir);
 }
 
-/* Two at once, to one place and to two. */
+/* Two backups to one target at the same time. */
 struct made {
   int rc;
   char text[300];
@@ -691,8 +690,8 @@ TEST(two_at_once_to_one_place) {
   fail_remove(dir);
 }
 
-/* A thread that waits before it opens the lock's file.  By then it must not
-** have looked at anything that another backup may still replace. */
+/* Makes a thread wait before it opens the lock file.  By then it must not have
+** looked at anything that another backup may still replace. */
 static int slow_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
                      int flags, int *out) {
   if (name && strstr(name, "-backup-new"))

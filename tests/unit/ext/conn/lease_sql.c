@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
 ** lease_sql.c -- a SELECT that waits for a lease, and a COMMIT that waits for
-** that SELECT's lock, on a table with a timeout that no wait reaches: without a
-** log the SELECT gives up, with one it gets what was committed.  And a
-** transaction that writes and waits for a lease: it gives up where that was
-** taken by a SELECT, whose connection could give it back by an UPDATE only.
+** that SELECT's lock, on a table with a timeout that no wait reaches.  Without
+** a WAL the SELECT gives up; with one it reads the committed row.  And a
+** transaction that writes and waits for a lease: it gives up if a SELECT took
+** the lease, whose connection could give it back only by an UPDATE.
 */
 #include "sql_help.h"
 #include "store_help.h"
@@ -39,7 +39,7 @@ static void *read_row(void *arg) {
   return NULL;
 }
 
-/* Until as many waits for a lease have begun. */
+/* Waits until n waits for a lease have begun. */
 static void await_waits(sqlite3 *db, int n) {
   char row[100] = "0";
   while (atoi(row) < n && usleep(1000) == 0)
@@ -52,8 +52,8 @@ static void await_waits(sqlite3 *db, int n) {
 
 #define UPDATE_ONE "UPDATE items SET vector = '[5]' WHERE key = 1"
 
-/* `holder` reads a row and then writes it by `give`, and meanwhile another does
-** `sql`. */
+/* A connection reads a row by `holder` and then writes it by `give`; in between
+** another connection runs `sql`. */
 static struct reader beside(const char *journal, const char *holder,
                             const char *give, const char *sql) {
   static char path[400];
@@ -93,7 +93,7 @@ static const char *const waiters[] = {
     "SELECT emb_to_json(vector) FROM items WHERE key IN (1, 2)",
     "SELECT emb_to_json(vectors) FROM items('[1]')",
 };
-/* It holds no lock. */
+/* emb_get holds no lock. */
 static const char get[] = "SELECT emb_to_json(emb_get('items', '[1]'))";
 
 TEST(a_commit_waits_for_who_waits_for_a_lease) {
@@ -137,7 +137,7 @@ TEST(a_write_waits_for_who_waits_for_a_lease) {
       CHECK_EQ_INT(r.rc, SQLITE_BUSY);
       test_check(strstr(r.text, "cannot write while this") != NULL, __FILE__,
                  __LINE__, "%s: %s", writers[i], r.text);
-      /* emb_put needs no lock of SQLite's. */
+      /* emb_put needs no SQLite lock. */
       r = beside(journals[j], get, "SELECT emb_put('items', '[1]', '[5]')",
                  writers[i]);
       CHECK_EQ_INT(r.rc, SQLITE_OK);

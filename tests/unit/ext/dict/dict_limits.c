@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** dict_limits.c -- many texts are looked up on a connection that does not allow
-** a statement of many parameters, or a long one.
+** statements with many parameters, or long statements.
 */
 #include "sql_help.h"
 
-/* Whether a batch of all 100 texts, and of one that is absent, has its rows. */
+/* Checks that a batch of all 100 texts and an absent one gets its rows. */
 static int reads_all(sqlite3 *db) {
   return CHECK_EQ_INT(
       sql_integer(db,

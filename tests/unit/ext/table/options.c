@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** options.c -- the tables of options (ext/table/options.c) and of hidden
-** columns (EXT_HIDDEN in ext/table/table.h) against the manual's: of an option
-** its name, values, default, how its text begins, and whether and when 'set'
-** changes it.
+** columns (EXT_HIDDEN in ext/table/table.h) against the manual's.  For each
+** option it compares the name, values, default, how the text begins, and
+** whether and when 'set' changes the option.
 **
-** The pages are those of the directory that the tests are run in.
+** The pages are those in the directory where the tests run.
 */
 #include "test.h"
 #include "ext/table/table.h"
@@ -22,11 +22,11 @@ enum { CELL = 1000, CELLS = 8, NAMES = 32 };
 static const char *const pages[] = {"README.md", "sql/*.md", "sql/manual/*.md"};
 
 struct option_doc {
-  int seen, changes; /* in which of the tables */
+  int seen, changes; /* rows in the two tables */
 };
 static struct option_doc docs[EXT_OPTIONS_MAX];
 
-/* A line without backquotes, cut at its bars; returns how many cells. */
+/* Cuts a line at its bars, without backquotes; returns how many cells. */
 static int cut(char *line, char cells[CELLS][CELL]) {
   int n = 0;
   char *end;
@@ -46,7 +46,7 @@ static int cut(char *line, char cells[CELLS][CELL]) {
   return n;
 }
 
-/* The table with this head in one page; returns how many there are. */
+/* Reads the tables with this head in one page; returns how many there are. */
 static int page_rows(const char *page, const char *head,
                      void (*row)(char cells[CELLS][CELL])) {
   FILE *file = fopen(page, "r");
@@ -67,7 +67,7 @@ static int page_rows(const char *page, const char *head,
   return tables;
 }
 
-/* The same in all pages. */
+/* Does the same in all pages. */
 static int each_row(const char *head, void (*row)(char cells[CELLS][CELL])) {
   int tables = 0;
   for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
@@ -81,7 +81,7 @@ static int each_row(const char *head, void (*row)(char cells[CELLS][CELL])) {
   return tables;
 }
 
-/* "a, b" at the next comma; NULL at the end. */
+/* Cuts "a, b" at the next comma; returns the word, or NULL at the end. */
 static char *next(char **list) {
   char *word = *list;
   if (word == NULL || *word == 0)
@@ -139,7 +139,7 @@ static void check_values(const struct ext_option *option, const char *cell) {
   }
 }
 
-/* The default may stand in quotes. */
+/* The default may be in quotes. */
 static void check_default(const struct ext_option *option, const char *cell) {
   char plain[CELL];
   size_t n = 0;
@@ -150,7 +150,7 @@ static void check_default(const struct ext_option *option, const char *cell) {
   CHECK_STR(plain, option->initial);
 }
 
-/* The text without the brackets of links. */
+/* Compares the text without the brackets of links. */
 static void check_help(const struct ext_option *option, const char *cell) {
   char plain[CELL];
   size_t n = 0;
@@ -232,8 +232,8 @@ TEST(manual_has_each_hidden_column) {
   CHECK_EQ_INT(columns_seen, ext_column_bit(EXT_MORE) - 1);
 }
 
-/* Every legal value that the table lists is taken, and what is next to it
-** is not. */
+/* Every legal value that the table lists is taken, and the values next to them
+** are not. */
 static int is_taken(const struct ext_option *option, const char *value) {
   struct ext_options options;
   char *err = NULL;

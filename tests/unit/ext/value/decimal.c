@@ -68,8 +68,8 @@ static void step_down(char *end) {
   }
 }
 
-/* Midpoints of neighbouring floats, exactly and a digit beside, in more
-** digits than a midpoint has. */
+/* Midpoints of neighbouring floats, exact and one unit of the last digit off,
+** in more digits than a midpoint has. */
 TEST(reads_halfway_cases) {
   int i;
   for (i = 0; i < 200000; i++) {
@@ -214,7 +214,7 @@ static int digits_of(const char *text) {
   return digits - zeros;
 }
 
-/* x reads back, in no more digits than the shortest %e that does. */
+/* x reads back, in no more digits than the shortest %e that reads back. */
 static void check_print(float x) {
   char text[DECIMAL_PRINT_MAX + 1], theirs[32];
   int digits = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** vec_arg.c -- tests of ext/value/vec_arg.c, and of what the vector functions
-** do at SQLite's limits, which no SQL can set.  The functions are linked in,
-** not loaded, as -DSQLITE_CORE has it.
+** vec_arg.c -- tests of ext/value/vec_arg.c, and of the vector functions at
+** SQLite's limits, which no SQL can set.  The functions are linked in, not
+** loaded (-DSQLITE_CORE).
 */
 #include "test.h"
 #include "ext/fn/fn.h"
@@ -39,7 +39,7 @@ static sqlite3 *open_memory(void) {
   return db;
 }
 
-/* The first column of SQL's first row is text; or the error message is. */
+/* Checks that the first column of SQL's first row, or the error, is text. */
 static void check_sql(sqlite3 *db, const char *sql, const char *text) {
   sqlite3_stmt *stmt = NULL;
   const char *got = NULL;
@@ -127,8 +127,8 @@ TEST(keeps_to_the_length_limit) {
   sqlite3_close(db);
 }
 
-/* Random bytes in place of JSON: an answer or an error, never a crash; and
-** what is accepted prints as JSON that gives the same vector. */
+/* Random bytes in place of JSON give an answer or an error, never a crash.
+** Text that is accepted prints as JSON that gives the same vector. */
 TEST(survives_random_text) {
   static const char alphabet[] = "[[[]]],,,,0123456789..--+eE  \t\"n";
   sqlite3 *db = open_memory();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** hello.c -- an owner and a client of versions that there are not yet, and of
-** those that there were: this program speaks their part by hand.
+** hello.c -- owners and clients of future and past versions: this program
+** speaks their part itself.
 */
 #include "process_help.h"
 #include "store_help.h"
@@ -31,7 +31,7 @@ static int put_one(const char *dir, uint32_t flags, emb_store **store,
 
 /* ---- the owner ----------------------------------------------------------- */
 
-/* Says hello in n bytes; what came of the answer, of which there is room. */
+/* Says hello in n bytes; returns the bytes of the answer, at most `room`. */
 static size_t answer_of(const char *dir, void *hello, size_t n, void *answer,
                         size_t room) {
   struct env_dir *names;
@@ -113,7 +113,7 @@ PROCESS(owner) {
   }
 }
 
-/* What the owner says is of a later version, and longer or shorter. */
+/* Makes the owner's answer that of a later version, and longer or shorter. */
 static int later_error;
 
 static int receive_later(struct env *env_, struct env_peer *peer,
@@ -126,7 +126,7 @@ static int receive_later(struct env *env_, struct env_peer *peer,
   if (message->gifts[0].kind == ENV_GIFT_SHARED)
     env->shared_free(env, &message->gifts[0].shared);
   message->gifts[0].kind = ENV_GIFT_NONE;
-  memset(head.commit, 'c', sizeof head.commit); /* without an end */
+  memset(head.commit, 'c', sizeof head.commit); /* no terminating zero */
   memcpy(message->bytes, &head, sizeof head);
   message->n = later_error ? message->n : sizeof head;
   return later_error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** network.c -- a store on a network file system is not served: one process uses
-** it, and another one is told that it does.
+** it, and another process is told so.
 */
 #include "store_help.h"
 

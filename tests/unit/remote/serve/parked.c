@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** parked.c -- a client's session that was asked nothing for a while has no
-** thread at the owner, and is what it was when it is asked again: its leases,
-** its transaction, what it has under way.  Each of two clients is parked before
-** each step; how many threads the owner has is read from the system.
+** parked.c -- a client's session that was idle for a while has no thread at the
+** owner.  With the next call it goes on unchanged: its leases, its transaction,
+** its pending calls.  Each of two clients is parked before each step; the
+** number of the owner's threads is read from the system.
 */
 #include "process_help.h"
 #include "store_help.h"
@@ -56,7 +56,7 @@ static int threads_of(pid_t pid) {
   return n - 2;
 }
 
-/* No session of a client has a thread there. */
+/* Waits until no session of a client has a thread there. */
 static void await_parked(pid_t pid, int threads) {
   for (int ms = 0; ms < GIVE_UP_MS && threads_of(pid) > threads; ms++)
     (void)usleep(1000);
@@ -65,7 +65,7 @@ static void await_parked(pid_t pid, int threads) {
 
 struct parked {
   struct process owner;
-  int threads; /* that it has without clients */
+  int threads; /* of the owner without clients */
   char dir[512];
 };
 
@@ -119,8 +119,8 @@ TEST(a_session_goes_on_where_it_was) {
   process_end(&p.owner);
 }
 
-/* A client that is killed, or closes, while it is parked gives back what it
-** has. */
+/* A client that is killed, or closes, while it is parked gives back all that
+** it holds. */
 TEST(a_parked_session_ends) {
   struct parked p;
   emb_store *store;
@@ -143,8 +143,8 @@ TEST(a_parked_session_ends) {
   process_end(&p.owner);
 }
 
-/* An owner that leaves ends what is parked; the next call is carried out
-** here. */
+/* An owner that leaves ends the parked sessions; the next call runs in this
+** process. */
 TEST(an_owner_leaves_parked_sessions) {
   struct parked p;
   emb_store *store;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** run.c -- each refusal of a request, one at a time: a request of a client is
-** carried out, the same with one thing wrong is refused with its text, and has
-** done nothing.
+** run.c -- each refusal of a request, one at a time: a client's request is
+** carried out; the same request with one error is refused with its text, and
+** does nothing.
 */
 #include "store_help.h"
 
@@ -18,7 +18,7 @@ static emb_session *session;
 static struct runner run;
 static uint64_t result;
 
-/* A request as a client makes it, in memory that is its own. */
+/* A request as a client makes it, in its own memory. */
 static struct asked {
   _Alignas(SLOT_ALIGN) char bytes[ROOM];
   _Alignas(SLOT_ALIGN) char answer[ROOM];
@@ -52,7 +52,7 @@ static void make(int call, void *args) {
   asked.room = out.bytes;
 }
 
-/* What is behind a request or an answer is not touched. */
+/* Runs the request; memory after the answer must not be touched. */
 static int ask(void) {
   struct run_memory memory = {request(), asked.length, asked.answer,
                               asked.room};
@@ -109,7 +109,7 @@ static void make_put(void) {
   make(CALL_put, &args);
 }
 
-/* *number: of the object. */
+/* *number is that of the object. */
 static int open_scan(uint64_t *number) {
   emb_scan *scan;
   struct args_scan_open args =
@@ -161,7 +161,7 @@ TEST(a_text_without_its_zero) {
   request()->arrays[4] = 'x';
   is_no_request("a text");
   request()->arrays[4] = 0;
-  request()->arrays[1] = 0; /* a second one */
+  request()->arrays[1] = 0; /* a second zero */
   is_no_request("a text");
   make(CALL_snapshot, &args);
   request()->words[0] = 0;
@@ -222,7 +222,7 @@ TEST(an_argument_is_missing) {
   request()->words[0] = 0; /* keys */
   asked.length = sizeof(struct link_request);
   is_no_request("an argument is missing");
-  request()->words[1] = 0; /* of nothing they may be */
+  request()->words[1] = 0; /* none are needed if n is 0 */
   asked.room = 0;
   CHECK(is_done());
   end();
@@ -317,7 +317,7 @@ TEST(an_object_that_is_not_there) {
   is_no_request("no such object");
   request()->object = number;
   CHECK(is_done());
-  is_no_request("no such object"); /* any more */
+  is_no_request("no such object"); /* now closed */
   end();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** shape.c -- what a client sends of any call's arguments is what the owner
-** reads, and what does not fit its shape is refused: for each row of calls.def.
+** shape.c -- for each row of calls.def: the owner reads the same arguments that
+** a client sends, and a request that does not fit its shape is refused.
 */
 #include "store_help.h"
 
@@ -12,7 +12,7 @@
 
 enum { DIM = 4, COUNT_MAX = 7, ROUNDS = 200 };
 
-/* What pointers of a caller point to. */
+/* The memory that a caller's pointers point to. */
 struct caller {
   union args args;
   struct emb_filter filter;
@@ -21,8 +21,8 @@ struct caller {
   char text[8], array[64];
 };
 
-/* Where an argument is in the caller's memory: a member of a structure is in
-** that, and not yet in its place. */
+/* Returns where an argument is in the caller's memory. A member of a structure
+** is in the structure, and not yet in its place. */
 static char *place_of(struct caller *c, const struct shape *shape, int i) {
   const struct arg_shape *arg = &shape->args[i];
   for (int k = i - 1; k >= 0; k--) {
@@ -88,7 +88,7 @@ static void compare_numbers(const struct shape *shape, const union args *a,
                    shape->args[i].bytes) == 0);
 }
 
-/* What rows of calls.def may not exceed, and the compiler does not see. */
+/* Limits for rows of calls.def that the compiler does not check. */
 TEST(each_row_fits) {
   for (int call = 1; call < CALLS; call++) {
     const struct shape *shape = &shapes[call];
@@ -156,8 +156,8 @@ TEST(both_ends_read_the_same) {
   help_close(store, s);
 }
 
-/* A request of a call in which all words are `word`; as long as they say, and
-** `more`. */
+/* Runs a request of a call in which all words are `word`; its length is what
+** they imply, plus `more`. */
 static int ask(struct runner *run, int call, uint64_t word, size_t more) {
   static _Alignas(SLOT_ALIGN) char request[1 << 16], answer[1 << 16];
   struct link_request *q = (void *)request;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** bag.c -- tests of emb_bag: what it reads, of rows wherever they are, against
-** sums of what was put; which reads count; what it says of what cannot be.
+** bag.c -- tests of emb_bag: its results against sums of the rows that were
+** put, wherever the rows are; which reads count; its errors.
 */
 #include "bag_help.h"
 
@@ -9,7 +9,7 @@
 
 enum { KEYS = 4000, ABSENT = 200, DIM_MAX = 300 };
 
-/* Rows that are whole numbers over 8: float16 holds them, too. */
+/* Elements are whole numbers over 8, which float16 holds, too. */
 static double put_element(int64_t key, uint32_t k) {
   return key < KEYS ? (double)((key * 31 + k * 17) % 257 - 128) / 8 : 0.25;
 }
@@ -30,7 +30,7 @@ static void put_rows(emb_session *s, uint32_t dim) {
 static struct bag_batch batch;
 static float pooled[BAG_COUNT_MAX * DIM_MAX];
 
-/* Bags of one store in turn. */
+/* Compares bags of one store in turn. */
 static void compare_some(emb_session *s, uint32_t dim, unsigned rounds) {
   size_t bags = 0;
   for (unsigned round = 0; round < rounds; round++) {
@@ -77,7 +77,7 @@ TEST(halves) {
   help_close(store, s);
 }
 
-/* Most rows are on disk: those of a chunk come in any order. */
+/* Most rows are on disk; the rows of a chunk arrive in any order. */
 TEST(rows_on_disk) {
   emb_config c = {.dim = DIM_MAX - 1,
                   .flags = EMB_OPEN_CREATE,
@@ -89,7 +89,7 @@ TEST(rows_on_disk) {
     return;
   put_rows(s, c.dim);
   compare_some(s, c.dim, help_amount(20));
-  int served = getenv("SERVED") != NULL; /* then the owner counts */
+  int served = getenv("SERVED") != NULL; /* the owner counts the reads */
   for (int i = 0; i < 20 && !served && help_stat(store, "get_disk") <= 1000;
        i++)
     compare_some(s, c.dim, help_amount(20));
@@ -124,7 +124,7 @@ TEST(rows_of_the_transaction) {
   help_close(store, s);
 }
 
-/* A row appears where a Get makes one. */
+/* A bag inserts a row wherever a Get would. */
 TEST(rows_that_appear) {
   emb_config c = {.dim = 1,
                   .flags = EMB_OPEN_TEMPORARY,
@@ -292,7 +292,7 @@ static int say_stop(void *arg) {
   return 1;
 }
 
-/* A long call ends soon, and what it has counted is not. */
+/* An interrupted long call ends soon, and takes back the reads it counted. */
 TEST(interrupted) {
   enum { MANY = 1 << 17 };
   emb_config c = {

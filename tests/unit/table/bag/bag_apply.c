@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** bag_apply.c -- tests of emb_bag_apply: against SGD by hand in double
-** arithmetic, and to the bit against emb_apply_gradients of a row for each key,
-** for optimizers with state, rows on disk, tracked and averaged ones.
+** bag_apply.c -- tests of emb_bag_apply: against SGD computed here in double
+** precision, and bit for bit against emb_apply_gradients with one row for each
+** key, for optimizers with state and for rows on disk, tracked or averaged.
 */
 #include "bag_help.h"
 
@@ -47,7 +47,7 @@ TEST(sgd_by_hand) {
   for (int64_t i = 0; i < KEYS; i++)
     keys[i] = i;
   for (unsigned round = 0; round < help_amount(20); round++) {
-    /* Two keys of a hundred are not there. */
+    /* Two keys in a hundred are absent. */
     bag_any(&batch, test_random() % BAG_KEYS_MAX, KEYS + 19, 20);
     any_gradients(batch.bags.count);
     OK(s, emb_peek(s, keys, KEYS, got, NULL, NULL));
@@ -76,7 +76,7 @@ TEST(sgd_by_hand) {
 
 /* ---- against the same gradients, row by row ------------------------------ */
 
-/* In float32, as it is documented. */
+/* Computed in float32, as documented. */
 static void expand(void) {
   for (size_t bag = 0; bag < batch.bags.count; bag++) {
     size_t first = (size_t)batch.offsets[bag], end = bag_help_end(&batch, bag);
@@ -94,7 +94,7 @@ static void expand(void) {
 
 struct pair {
   emb_store *store[2];
-  emb_session *s[2]; /* the second one gets the rows */
+  emb_session *s[2]; /* the second gets a row for each key */
 };
 
 static int pair_open(struct pair *p, emb_config c) {
@@ -185,7 +185,7 @@ TEST(halves_that_track) {
   pair_close(&p);
 }
 
-/* A call is one gradient of each of its keys. */
+/* A call counts as one gradient for each of its keys. */
 TEST(averaged) {
   struct pair p;
   static emb_pending_key pending[2][KEYS + 20];
@@ -206,7 +206,7 @@ TEST(averaged) {
   for (int i = 0; i < 2; i++)
     OK(p.s[i], emb_flush_gradients(p.s[i], NULL));
   pair_is_same(&p);
-  /* emb_bag finds what is pending. */
+  /* emb_bag sees pending gradients. */
   static float got[BAG_COUNT_MAX * DIM], want[BAG_COUNT_MAX * DIM];
   pair_step(&p, 700);
   OK(p.s[0], emb_bag(p.s[0], batch.keys, batch.n, &batch.bags, got));
@@ -293,7 +293,7 @@ TEST(what_is_refused) {
   GIVES(s, EMB_NONFINITE, emb_bag_apply(s, keys, 3, &bags, rows, NULL));
   CHECK(strstr(emb_errmsg(s), "element 1 of gradient 1") != NULL);
   rows[3] = 1;
-  rows[0] = rows[4] = 3e38f; /* of key 1 both */
+  rows[0] = rows[4] = 3e38f; /* both are for key 1 */
   GIVES(s, EMB_NONFINITE, emb_bag_apply(s, keys, 3, &bags, rows, NULL));
   CHECK(strstr(emb_errmsg(s), "key 1: element 0 of the sum") != NULL);
   CHECK_EQ_INT(emb_count(s), 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** bank.c -- gradients that are averaged lazily, through emb.h: what applies
-** them, and that every call sees the rows as if each had been applied when it
-** was sent, the average in one step.
+** bank.c -- gradients that are averaged lazily, through emb.h: which calls
+** apply them, and that every call sees the rows as if each gradient had been
+** applied when it was sent, the average in one step.
 **
-** The optimizer is sgd(lr=1): a step takes its gradient off the row.
+** The optimizer is sgd(lr=1): a step subtracts its gradient from the row.
 */
 #include "store_help.h"
 
@@ -58,7 +58,7 @@ static void put(emb_session *s, int64_t key, float value) {
   OK(s, emb_put(s, &key, 1, row, NULL));
 }
 
-/* What a Get says; NAN-free: FLT_MAX where the key is not there. */
+/* Reads the row's value; returns FLT_MAX, not a NaN, for an absent key. */
 static float value_of(emb_session *s, int64_t key) {
   float row[DIM];
   uint8_t found = 0;
@@ -76,7 +76,7 @@ static void is(emb_session *s, int64_t key, float value, int line) {
 }
 #define IS(s, key, value) is(s, key, value, __LINE__)
 
-/* Gradients of a key that are pending. */
+/* The number of pending gradients of a key. */
 static uint32_t pending_of(emb_session *s, int64_t key) {
   emb_pending_key keys[64];
   size_t n;
@@ -443,7 +443,8 @@ TEST(a_key_that_appears) {
   OK(t.a, send_to(t.a, 5, 2));
   OK(t.b, send_to(t.b, 5, 4));
   CHECK_EQ_INT(emb_count(t.a), 0);
-  OK(t.a, emb_exists(t.a, &key, 1, &found)); /* it may appear: is applied */
+  /* The key may appear, so the call applies its gradients. */
+  OK(t.a, emb_exists(t.a, &key, 1, &found));
   CHECK_EQ_INT(found, 1);
   CHECK_EQ_INT(emb_count(t.a), 1);
   IS(t.a, 5, -3);
@@ -479,7 +480,8 @@ TEST(admission_counts_each_gradient) {
   OK(t.a, send_to(t.a, 5, 4));
   CHECK_EQ_INT(emb_count(t.a), 0);
   OK(t.a, emb_flush_gradients(t.a, NULL));
-  CHECK_EQ_INT(emb_count(t.a), 0); /* two of three: dropped, as without */
+  /* Two of three: dropped, as without averaging. */
+  CHECK_EQ_INT(emb_count(t.a), 0);
   OK(t.a, send_to(t.a, 5, 6));
   IS(t.a, 5, -6);
   end(&t);
@@ -547,7 +549,7 @@ TEST(a_transaction_has_the_key) {
   CHECK_EQ_INT(pending_of(t.b, 7), 0);
   GIVES(t.b, EMB_BUSY, send_to(t.b, 7, 1));
   GIVES(t.a, EMB_LOCKED, send_to(t.a, 7, 1));
-  OK(t.a, send_to(t.a, 8, 1)); /* another key: kept, and no part of it */
+  OK(t.a, send_to(t.a, 8, 1)); /* another key: kept, not in the txn */
   IS(t.b, 7, 9);
   emb_rollback(t.a);
   IS(t.a, 7, 9);
@@ -606,7 +608,7 @@ TEST(a_store_without_optimizer) {
 
 /* ---- memory, and many keys ----------------------------------------------- */
 
-/* More keys than the bank has room for: all arrive. */
+/* More keys than the bank has room for: every gradient arrives. */
 TEST(the_oldest_make_room) {
   enum { KEYS = 40000, ROUNDS = 3, BATCH = 500 };
   emb_config config = average_config("average(expire=1h)");
@@ -724,7 +726,7 @@ TEST(random_calls_against_a_model) {
       break;
     case 1:
       CHECK_EQ_INT(emb_step(t.store, &more), EMB_OK);
-      if (!is_served()) /* there the step is not the owner's */
+      if (!is_served()) /* else it is not the owner's step */
         for (int key = 0; key < MODEL_KEYS; key++)
           model_apply(&m, key);
       break;

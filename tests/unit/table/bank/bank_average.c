@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** bank_average.c -- the text of gradients=, and averages without outliers
-** against the formulas of engine/table/bank/average.c, written down once more
-** here.
+** against the formulas of engine/table/bank/average.c, written again here.
 */
 #include "test.h"
 
@@ -125,7 +124,7 @@ static double uniform(void) {
   return (double)(test_random() >> 11) / 9007199254740992.0 * 2 - 1;
 }
 
-/* Some rows much longer, some the other way round, some zero. */
+/* Some rows are much longer, some point the opposite way, some are zero. */
 static void draw(struct sample *s, uint32_t n) {
   s->n = n;
   for (uint32_t i = 0; i < n; i++) {
@@ -163,7 +162,7 @@ static double model_norm(const float *row) {
   return sqrt(model_product(row, wide));
 }
 
-/* Which are outliers, by the formulas. */
+/* Finds the outliers by the formulas. */
 static void model_out(const struct sample *s, uint32_t outlier, double limit,
                       int *out) {
   double r[ROWS], d[ROWS], mean[DIM] = {0};
@@ -266,7 +265,7 @@ TEST(averages_are_those_of_the_formulas) {
     CHECK(found[r] > 100);
 }
 
-/* A hundred times too long among n; norm(3.5) sees it from 14 on. */
+/* One of n is a hundred times too long; norm(3.5) sees it from 14 on. */
 static uint32_t finds_one(uint32_t n, uint32_t outlier, double limit) {
   struct sample s = {.n = n};
   float average[DIM];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** bound.c -- what went wrong in earlier stores with a staleness bound, and must
-** not in this one.  Each test is one defect of the published ones.
+** bound.c -- defects of published stores with a staleness bound, which this
+** store must not have.  Each test covers one defect.
 */
 #include "staleness_help.h"
 
 /* ---- the hot key that hangs ---------------------------------------------- */
 
-/* The text says key, pending reads and bound. */
+/* The text names the key, its pending reads and the bound. */
 static void check_busy_text(emb_session *s, int64_t key, uint32_t bound) {
   char numbers[3][40];
   (void)snprintf(numbers[0], sizeof numbers[0], "%" PRId64, key);
@@ -33,7 +33,8 @@ static void hot_key(uint32_t bound) {
     if (!OK(x.a, get_one(x.a, key, NULL)))
       break;
   CHECK_EQ_INT(pending_of(x.b, key), bound + 1);
-  /* No other session could end this wait.  One that did wait is interrupted. */
+  /* No other session could end this wait.  A Get that did wait is interrupted.
+   */
   for (int i = 0; i < 3; i++) {
     GIVES(x.a, EMB_BUSY, get_one(x.a, key, NULL));
     check_busy_text(x.a, key, bound);
@@ -63,8 +64,8 @@ struct skewed {
   int refused;
 };
 
-/* Gets and Puts of keys that do not belong together: on the most frequent key
-** the Gets that were not given back add up. */
+/* Gets and Puts of unrelated keys: the Gets that were not given back add up on
+** the most frequent key. */
 static void *skewed_calls(void *arg) {
   struct skewed *k = arg;
   for (int i = 0; i < SKEWED_CALLS; i++) {
@@ -129,7 +130,7 @@ static void waiter_beside_writer(int64_t key) {
   if (!CHECK_EQ_INT(pthread_create(&thread, NULL, wait_for_key, &waiter), 0))
     abort();
   if (waiting_began(&w)) {
-    /* Needs every frame several times over: none may be held by the waiter. */
+    /* This needs every frame several times over: the waiter may hold none. */
     CHECK(put_many(x.b, 1000, 1, 2 * MANY, 2));
     CHECK(help_stat(x.store, "evictions") > 16);
     OK(x.b, emb_checkpoint(x.b));
@@ -197,8 +198,8 @@ TEST(vectors_are_whole_beside_a_writer) {
 
 /* ---- the counter that overflows into the lock ---------------------------- */
 
-/* The pending count is full; whatever else is done to the key, it stays, and
-** what is done to it leaves the rest. */
+/* The pending count is full. No other operation on the key changes it, and no
+** change of it touches the rest of the record. */
 static void full_of_pending(struct bounded *x, int64_t key, int32_t value) {
   enum { FULL = EMB_STALENESS_MAX + 1 };
   for (int i = 0; i < FULL; i++)
@@ -233,7 +234,7 @@ TEST(pending_at_its_largest) {
     return;
   put_many(x.a, 0, 1, MANY, 1);
   CHECK(get_until_cached(&x, 11));
-  for (int i = 0; i < 10; i++) /* its frequency bits are full */
+  for (int i = 0; i < 10; i++) /* fill its frequency bits */
     CHECK_EQ_INT(peek_one(x.a, 11), 1);
   full_of_pending(&x, 11, 1);
   full_of_pending(&x, MANY - 1, 1);
@@ -264,7 +265,7 @@ TEST(blind_puts_do_not_allow_more_gets) {
   for (int i = 0; i < 5; i++)
     OK(x.a, get_one(x.a, 9, NULL));
   GIVES(x.a, EMB_BUSY, get_one(x.a, 9, NULL));
-  /* Nor do blind Puts of others while leases are out. */
+  /* Nor do blind Puts of another session while leases are held. */
   for (int i = 0; i < 1000; i++)
     OK(x.b, put_one(x.b, 9, i));
   CHECK_EQ_INT(pending_of(x.a, 9), 5);
@@ -342,7 +343,7 @@ TEST(get_of_an_absent_key_adds_none) {
   bounded_close(&x);
 }
 
-/* Whether a key was there is reported rightly for keys on disk, too. */
+/* The found flags are right for keys on disk, too. */
 TEST(found_of_cold_keys) {
   struct bounded x;
   int64_t keys[CHUNK];
@@ -373,7 +374,7 @@ TEST(found_of_cold_keys) {
     (void)emb_release(x.a);
   }
   CHECK(help_stat(x.store, "get_disk") > 0);
-  /* No fixed part of half a gigabyte. */
+  /* There is no fixed allocation of half a gigabyte. */
   CHECK(help_stat(x.store, "memory_bytes") <= 8 << 20);
 out:
   free(vectors);
@@ -382,7 +383,7 @@ out:
 
 /* ---- the caller's buffer ------------------------------------------------- */
 
-/* Keys and vectors are overwritten as soon as the call is back. */
+/* Keys and vectors are overwritten as soon as the call returns. */
 static void buffers_are_free(int asynchronous) {
   struct bounded x;
   int64_t keys[CHUNK];
@@ -392,7 +393,7 @@ static void buffers_are_free(int asynchronous) {
     return;
   put_many(x.a, 0, 1, MANY, 1);
   for (int round = 0; round < 20; round++) {
-    for (int i = 0; i < CHUNK; i++) { /* far apart: cold but for the last */
+    for (int i = 0; i < CHUNK; i++) { /* far apart: cold except the last */
       keys[i] = round + (int64_t)i * (MANY / CHUNK);
       help_vector(vectors + i * DIM, DIM, keys[i], 100 + round);
     }
@@ -437,7 +438,7 @@ TEST(get_leaves_the_value) {
   OK(x.a, emb_peek(x.a, &key, 1, NULL, NULL, &after));
   CHECK_EQ_INT(before, after);
   CHECK_EQ_INT(peek_one(x.a, key), 1);
-  /* The dimension is the store's, and no Get can bring another. */
+  /* The dimension is the store's; no Get can use another. */
   emb_config other = x.config;
   other.dim = DIM / 2;
   CHECK_EQ_INT(emb_open(help_path("store"), &other, &store, &err),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** bound_leases.c -- what counts, what gives back, and that a pending count
-** stays exact wherever its key goes.
+** bound_leases.c -- what counts a read, what gives a lease back, and that a
+** pending count stays exact wherever its key moves.
 */
 #include "staleness_help.h"
 
@@ -30,7 +30,7 @@ TEST(put_rmw_and_delete_give_one_back) {
   CHECK_EQ_INT(pending_of(x.c, key), 3);
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
   CHECK_EQ_INT(emb_leases(x.a), 1);
-  OK(x.c, put_one(x.c, key, 3)); /* is there again; not c's lease */
+  OK(x.c, put_one(x.c, key, 3)); /* the key is back; c has no lease */
   CHECK_EQ_INT(pending_of(x.c, key), 2);
   CHECK_EQ_INT(emb_release(x.a), 1);
   CHECK_EQ_INT(pending_of(x.c, key), 1);
@@ -42,8 +42,8 @@ TEST(put_rmw_and_delete_give_one_back) {
   bounded_close(&x);
 }
 
-/* A commit gives back as many leases of a key as there is room to note; the
-** others stay until the next Put or release. */
+/* A commit gives back at most LEASE_DEFERRED_MAX leases of a key; the others
+** stay until the next Put or release. */
 TEST(many_puts_of_a_key_in_a_transaction) {
   enum { HELD = 140, KEPT = HELD - (int)LEASE_DEFERRED_MAX };
   struct bounded x;
@@ -68,8 +68,8 @@ TEST(many_puts_of_a_key_in_a_transaction) {
   bounded_close(&x);
 }
 
-/* A lease that is held for thousands of millions of calls: a Get counts anew,
-** and a Put gives one back, wherever the numbers of calls are. */
+/* A lease is held for thousands of millions of calls, until their numbers wrap
+** around: at any number a Get counts again, and a Put gives a lease back. */
 TEST(numbers_of_calls_go_round) {
   struct bounded x;
   int64_t key = 4;
@@ -80,12 +80,12 @@ TEST(numbers_of_calls_go_round) {
   OK(x.a, get_one(x.a, key, NULL));
   struct leases *leases = &x.a->leases;
   for (uint32_t quarter = 1; quarter <= 9; quarter++) {
-    /* Nothing happens between two quarters of the round. */
+    /* The test skips the calls between two quarters of the cycle. */
     leases->calls = quarter * UINT32_C(0x40000000) - 3;
     for (int i = 0; i < 6; i++)
       lease_next_call(leases);
     if (quarter % 3)
-      continue; /* it gets older than half a round */
+      continue; /* the lease gets older than half a cycle */
     OK(x.a, get_one(x.a, key, NULL));
     CHECK_EQ_INT(pending_of(x.c, key), ++counted);
     emb_statement(x.a, quarter);
@@ -102,7 +102,7 @@ TEST(numbers_of_calls_go_round) {
   bounded_close(&x);
 }
 
-/* The vector of a transaction can be read when that commits. */
+/* The vector that a transaction puts can be read once it commits. */
 static void txn_gives_back(int prepare) {
   struct bounded x;
   uint64_t number;
@@ -116,7 +116,7 @@ static void txn_gives_back(int prepare) {
   help_vector(vector, DIM, 0, 7);
   OK(x.a, emb_begin(x.a));
   OK(x.a, emb_txn_put(x.a, keys, 1, vector));
-  OK(x.a, emb_txn_put(x.a, keys, 1, vector)); /* twice is one Put */
+  OK(x.a, emb_txn_put(x.a, keys, 1, vector)); /* counts as one Put */
   OK(x.a, emb_txn_delete(x.a, keys + 1, 1, NULL));
   if (prepare)
     OK(x.a, emb_prepare(x.a, &number));
@@ -219,8 +219,8 @@ TEST(a_call_counts_a_key_once) {
   bounded_close(&x);
 }
 
-/* Also where the engine takes it in parts; at bound 0, where counting one of
-** them twice would be refused. */
+/* A key counts once even where the engine splits the batch. The bound is 0, so
+** counting a key twice would be refused. */
 TEST(a_large_batch_counts_a_key_once) {
   enum { N = 5000 };
   struct bounded x;
@@ -267,8 +267,8 @@ TEST(a_statement_counts_a_key_once) {
   bounded_close(&x);
 }
 
-/* Calls by themselves come between; what they counted the statement has read,
-** too. */
+/* Calls outside the statement come in between. The keys they count are read
+** for the statement, too. */
 TEST(a_statement_goes_on_after_other_calls) {
   struct bounded x;
   int64_t key = 5;
@@ -296,8 +296,7 @@ TEST(a_statement_goes_on_after_other_calls) {
   bounded_close(&x);
 }
 
-/* Marks of an attempt that is over are gone, whatever touches the lease then.
- */
+/* The marks of a finished attempt are gone, whatever touches the lease next. */
 TEST(marks_end_with_their_attempt) {
   struct bounded x;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
@@ -323,8 +322,8 @@ TEST(marks_end_with_their_attempt) {
   bounded_close(&x);
 }
 
-/* It belongs to the statement in which it began, also if it has to wait for a
-** key until another one. */
+/* A prefetch belongs to the statement in which it began, even if it waits for
+** a key until another statement. */
 TEST(a_prefetch_counts_in_its_statement) {
   struct bounded x;
   int64_t keys[3] = {5, 6, 7};
@@ -347,15 +346,15 @@ TEST(a_prefetch_counts_in_its_statement) {
     OK(x.b, put_one(x.b, 6, 2));
     OK(x.a, emb_prefetch_synchronize(x.a, ticket, NULL));
     CHECK_EQ_INT(pending_other_than(x.a, keys, 3, 1), 0);
-    /* And the present one is what it was. */
+    /* The current statement has not changed. */
     GIVES(x.a, EMB_BUSY, get_one(x.a, 5, NULL));
     emb_statement(x.a, 71);
     bounded_close(&x);
   }
 }
 
-/* A later call of the statement that is refused leaves what an earlier one
-** counted: its vector was read and is going to be put. */
+/* When a later call of a statement is refused, the earlier call's count stays:
+** its vector was read and will be put. */
 TEST(a_refused_call_keeps_what_its_statement_counted) {
   struct bounded x;
   int64_t keys[3] = {5, 6, 7};
@@ -387,7 +386,7 @@ TEST(what_does_not_count) {
   put_many(x.a, 0, 1, 64, 1);
   for (int i = 0; i < 64; i++)
     keys[i] = i;
-  OK(x.b, get_one(x.b, 7, NULL)); /* taken: and nothing waits for it */
+  OK(x.b, get_one(x.b, 7, NULL)); /* at its bound; nothing waits for it */
   OK(x.a, emb_peek(x.a, keys, 64, vectors, found, versions));
   CHECK(help_is(vectors + 7 * DIM, DIM, 7, 1));
   OK(x.a, emb_exists(x.a, keys, 64, found));
@@ -443,7 +442,7 @@ TEST(a_refused_batch_gives_back_what_it_took) {
   for (int i = 0; i < 40; i++)
     keys[i] = i;
   OK(x.b, get_one(x.b, 23, NULL));
-  OK(x.a, get_one(x.a, 3, NULL)); /* an earlier call's is kept */
+  OK(x.a, get_one(x.a, 3, NULL)); /* an earlier call's lease is kept */
   for (int round = 0; round < 3; round++) {
     if (round == 0) {
       GIVES(x.a, EMB_BUSY, emb_get(x.a, keys + 4, 36, vectors, NULL, NULL));
@@ -453,7 +452,7 @@ TEST(a_refused_batch_gives_back_what_it_took) {
                            &ticket));
       GIVES(x.a, EMB_BUSY, emb_prefetch_synchronize(x.a, ticket, NULL));
     } else {
-      x.c = (emb_session_close(x.c), NULL); /* one with a long timeout */
+      x.c = (emb_session_close(x.c), NULL); /* now with a long timeout */
       bounded_close(&x);
       if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
         return;
@@ -474,7 +473,7 @@ TEST(a_refused_batch_gives_back_what_it_took) {
   bounded_close(&x);
 }
 
-/* All that was written is unreadable now. */
+/* Makes everything written so far unreadable. */
 static void spoil_log(void) {
   char path[600], junk[4096];
   memset(junk, 0xa5, sizeof junk);
@@ -486,8 +485,8 @@ static void spoil_log(void) {
   (void)close(fd);
 }
 
-/* A batch that fails gives back what it counted, and leaves what the session
-** got and put meanwhile. */
+/* A batch that fails gives back the reads it counted. It does not touch the
+** keys that the session got and put in between. */
 TEST(a_failed_prefetch_gives_back_its_own) {
   enum { COLD, LAST, GOT, WRITTEN, N };
   struct bounded x;
@@ -515,7 +514,7 @@ TEST(a_failed_prefetch_gives_back_its_own) {
   emb_session_close(x.b);
   emb_session_close(x.c);
   emb_session_close(x.a);
-  (void)emb_close(x.store, &err); /* it may say what is damaged */
+  (void)emb_close(x.store, &err); /* it may report the damage */
 }
 
 enum { CROSS_KEYS = 48, CROSS_ROUNDS = 1000, CROSS_THREADS = 4 };
@@ -553,11 +552,11 @@ static int put_or_erase(struct crossing *k, const int64_t *keys, size_t n,
     if (!OK(k->s, rc))
       return 0;
   }
-  (void)emb_release(k->s); /* of those that another had deleted */
+  (void)emb_release(k->s); /* of keys that another thread deleted */
   return 1;
 }
 
-/* Overlapping batches, upwards and downwards; each is put back. */
+/* Gets overlapping batches, ascending and descending, and puts each back. */
 static void *cross(void *arg) {
   struct crossing *k = arg;
   int64_t keys[CROSS_KEYS];
@@ -600,7 +599,7 @@ static void cross_all(uint64_t keys, int kind) {
   }
   for (int64_t key = 0; key < (int64_t)keys; key++)
     CHECK_EQ_INT(pending_of(x.c, key), 0);
-  /* The others may be lucky on a machine that is busy with something else. */
+  /* On a busy machine the other kinds may happen not to wait. */
   CHECK(kind != GETS || help_stat(x.store, "staleness_waits") > 0);
   CHECK_EQ_INT(help_stat(x.store, "staleness_busy"), 0);
   bounded_close(&x);
@@ -610,8 +609,8 @@ TEST(overlapping_batches_do_not_deadlock) { cross_all(CROSS_KEYS, GETS); }
 TEST(overlapping_prefetches_do_not_deadlock) {
   cross_all(CROSS_KEYS, PREFETCHES);
 }
-/* A key that was absent when the others were counted is there when they are
-** read: what the batch has already must not be held while it waits for it. */
+/* A key that was absent when a batch counted the others may be present when it
+** reads them. While the batch waits for that key, it must hold no others. */
 TEST(overlapping_batches_of_keys_that_come_and_go) { cross_all(8, ERASES); }
 
 /* ---- keys that go and come ----------------------------------------------- */
@@ -631,7 +630,7 @@ static int count_scanned(emb_session *s) {
   return rows;
 }
 
-/* The key is gone for all sessions, whatever leases on it are out. */
+/* The key is gone for all sessions, whatever leases on it are held. */
 static void check_gone(struct bounded *x, int64_t key, int64_t rest) {
   uint8_t found = 1;
   float vector[DIM];
@@ -665,7 +664,7 @@ TEST(a_key_deleted_under_leases) {
       OK(x.a, emb_checkpoint(x.a));
     if (round == 2)
       put_many(x.a, 1000, 1, MANY, 3); /* the index grows */
-    /* Added again it has the pending reads that it had. */
+    /* When it is added again, the key still has its pending reads. */
     OK(x.a, put_one(x.a, key, 10 + round));
     CHECK_EQ_INT(pending_of(x.a, key), 2);
     CHECK_EQ_INT(peek_one(x.b, key), 10 + round);
@@ -676,7 +675,7 @@ TEST(a_key_deleted_under_leases) {
   OK(x.b, put_one(x.b, key, 20));
   CHECK_EQ_INT(pending_of(x.a, key), 1);
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
-  CHECK_EQ_INT(emb_release(x.c), 1); /* the last one: now it is really gone */
+  CHECK_EQ_INT(emb_release(x.c), 1); /* the last lease: now it is really gone */
   check_gone(&x, key, 9 + MANY);
   OK(x.a, put_one(x.a, key, 21));
   CHECK_EQ_INT(pending_of(x.a, key), 0);
@@ -684,7 +683,7 @@ TEST(a_key_deleted_under_leases) {
   bounded_close(&x);
 }
 
-/* The holder of the lease puts the key anew, or deletes it itself. */
+/* The holder of the lease puts the key again, or deletes it itself. */
 TEST(a_deleted_key_is_given_back_by_its_reader) {
   struct bounded x;
   int64_t key = 5;
@@ -755,7 +754,7 @@ TEST(nothing_is_pending_after_reopen) {
     OK(x.a, get_one(x.a, i, NULL));
   int64_t gone = 20;
   OK(x.b, emb_delete(x.b, &gone, 1, NULL));
-  OK(x.b, emb_checkpoint(x.b)); /* while they are out */
+  OK(x.b, emb_checkpoint(x.b)); /* while leases are held */
   CHECK_EQ_INT(pending_of(x.b, 7), 1);
   bounded_close(&x);
   if (!bounded_open(&x, 3, 1, 0))
@@ -773,7 +772,7 @@ TEST(nothing_is_pending_after_reopen) {
 
 enum { STEP = 30, LEASED = MANY / STEP };
 
-/* The pending reads of these keys are what was taken: 1, 2 or 3. */
+/* Each of these keys has as many pending reads as were taken: 1, 2 or 3. */
 static void check_leased(struct bounded *x, const char *after) {
   for (int i = 0; i < LEASED; i++) {
     int pending = pending_of(x->c, (int64_t)i * STEP);
@@ -804,17 +803,17 @@ TEST(pending_reads_move_with_the_records) {
   check_leased(&x, "admission");
   grew(&x, "cache_admitted", admitted);
   int64_t reclaimed = help_stat(x.store, "cache_evicted");
-  for (int64_t key = 1; key < MANY; key += 2) /* of other keys, twice: */
+  for (int64_t key = 1; key < MANY; key += 2) /* read other keys twice: */
     if (key % STEP && (!OK(x.b, get_one(x.b, key, NULL)) ||
                        !OK(x.b, get_one(x.b, key, NULL))))
-      goto out; /* a full cache takes nothing in at the first time */
+      goto out; /* a full cache admits nothing the first time */
   check_leased(&x, "reclaim of its slot");
   grew(&x, "cache_evicted", reclaimed);
-  put_many(x.c, 0, STEP, LEASED, 2); /* blind, to the tail */
+  put_many(x.c, 0, STEP, LEASED, 2); /* blind Puts, to the tail */
   check_leased(&x, "a copy to the tail");
   int64_t in_place = help_stat(x.store, "put_in_place");
-  /* The second time, unless the log is sealed in between; its mutable part may
-  ** have no room for all of them. */
+  /* The second Put is in place, unless the log is sealed in between; its
+  ** mutable part may have no room for all of them. */
   for (int i = 0; i < LEASED; i++)
     for (int32_t value = 2; value <= 3; value++)
       put_many(x.c, (int64_t)i * STEP, 1, 1, value);
@@ -825,7 +824,7 @@ TEST(pending_reads_move_with_the_records) {
   check_leased(&x, "growth of the index");
   grew(&x, "evictions", evictions);
   put_many(x.c, 0, 1, MANY, 3);
-  for (int i = 1; i < STEP; i++) /* what stays of those are the leased ones */
+  for (int i = 1; i < STEP; i++) /* of those, only the leased keys stay */
     put_many(x.c, i, STEP, LEASED, 4);
   int64_t compacted = help_stat(x.store, "compacted_records");
   OK(x.c, emb_optimize(x.c));

@@ -3,13 +3,14 @@
 ** bound_model.c -- random calls of three sessions on a few keys, against a
 ** model that counts the pending reads of each session and key.
 **
-** The model is what the manual says.  A Get counts each of its keys that is
-** there and that the session has not put in its own transaction; it is
-** refused, and counts none, if one is at its bound.  A Put and a Delete give
-** one back; in a transaction its commit does so, and what a savepoint undoes
-** gives nothing back.  A prefetch counts as a Get when it begins, or, if one
-** of its keys is at its bound then or an older prefetch waits for one, when it
-** is synchronized.  All calls come from one thread, so each answer is known.
+** The model follows the manual.  A Get counts each of its keys that is present
+** and that the session has not put in its own transaction.  If any of them is
+** at its bound, the Get is refused and counts none.  A Put or Delete gives one
+** lease back; in a transaction the commit does so, and changes undone by a
+** savepoint give nothing back.  A prefetch counts like a Get when it begins.
+** If one of its keys is then at its bound, or an older prefetch waits for a
+** key, it counts when it is synchronized.  All calls come from one thread, so
+** each result is known.
 */
 #include "staleness_help.h"
 
@@ -44,14 +45,14 @@ struct model {
   int held[SESSIONS][KEYS];
   struct model_ticket tickets[SESSIONS][TICKETS];
   int flying[SESSIONS]; /* tickets, the oldest first */
-  int owner;            /* of the transaction, or -1, */
-  int claimed[KEYS];    /* and what it has changed, even if that was undone */
+  int owner;            /* of the transaction, or -1 */
+  int claimed[KEYS];    /* it has changed the key, even if that was undone */
   struct model_save now, saves[SAVES];
   int save_count;
-  int64_t batch[BATCH]; /* of the present call */
+  int64_t batch[BATCH]; /* of the current call */
   int n;
   float vectors[BATCH * DIM];
-  int waited; /* calls that were refused, or waited with their batch */
+  int waited; /* Gets that were refused, prefetches that waited */
 };
 
 static int below(int n) { return (int)(test_random() % (uint64_t)n); }
@@ -163,7 +164,7 @@ static void call_synchronize(struct model *m, int who) {
   m->flying[who]--;
 }
 
-/* Outside of a transaction of its own, and of keys that none has changed. */
+/* True outside its own transaction, for keys that no transaction changed. */
 static int may_write(const struct model *m, int who) {
   if (who == m->owner)
     return 0;
@@ -302,7 +303,7 @@ static void call_in_txn(struct model *m, int who) {
 
 /* ---- the whole ----------------------------------------------------------- */
 
-/* A key that is not there has a count, too, but it is not shown. */
+/* An absent key has a count, too, but it is not shown. */
 static int agrees(struct model *m, int step, int call) {
   int good = 1;
   for (int64_t key = 0; key < KEYS; key++)
@@ -336,7 +337,7 @@ static int step(struct model *m, int number) {
   return agrees(m, number, call);
 }
 
-/* Ends what is under way and gives all back: nothing is left. */
+/* Ends open calls and gives every lease back: no pending read remains. */
 static void end_all(struct model *m) {
   if (m->owner >= 0)
     OK(m->s[m->owner], emb_commit(m->s[m->owner]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** tasks.c -- the list of background tasks: when a pass begins, what ends it,
-** and what emb_stats says of each task.  The clock moves when the test says so.
+** and what emb_stats reports for each task.  Only the test moves the clock.
 */
 #include "forget_help.h"
 #include "engine/table/jobs/tasks.h"
@@ -64,7 +64,7 @@ TEST(what_is_said_of_a_task) {
   close_store(store, s);
 }
 
-/* A pass that found nothing to do is not made again, until something was
+/* A pass that found nothing to do is not repeated until something has been
 ** written and the checkpoint is late. */
 TEST(nothing_to_do_and_a_late_checkpoint) {
   emb_config c = forget_config(DIM);
@@ -93,8 +93,8 @@ TEST(nothing_to_do_and_a_late_checkpoint) {
   close_store(store, s);
 }
 
-/* What is wasted is compacted, and freed by a checkpoint, in passes that follow
-** each other at once; then the file is shortened. */
+/* Passes that follow each other immediately compact wasted space and free it by
+** a checkpoint; then the file is shortened. */
 TEST(compaction_and_what_follows) {
   emb_config c = forget_config(DIM);
   emb_store *store;
@@ -126,8 +126,8 @@ TEST(compaction_and_what_follows) {
   close_store(store, s);
 }
 
-/* Snapshots that are dropped are a reason for a pass, though nothing is
-** written: what they kept is freed. */
+/* Dropping a snapshot causes a pass, though nothing is written: the space that
+** the snapshot kept is freed. */
 TEST(a_dropped_snapshot_lets_go) {
   emb_config c = forget_config(DIM);
   emb_store *store;
@@ -151,7 +151,7 @@ TEST(a_dropped_snapshot_lets_go) {
   close_store(store, s);
 }
 
-/* What fails is no piece, and is tried again. */
+/* A failed attempt does not count as a piece, and is tried again. */
 TEST(a_task_that_fails) {
   emb_config c = forget_config(DIM);
   emb_store *store;
@@ -174,7 +174,8 @@ TEST(a_task_that_fails) {
   close_store(store, s);
 }
 
-/* What the thread does, without it: a pass, and a pause as long as it says. */
+/* Does the thread's work without the thread: passes, then the pause asked for.
+ */
 static void act_as_thread(emb_store *store, uint64_t us) {
   uint64_t begun = forget_env.env.now_us(&forget_env.env), pause_us;
   int more;
@@ -186,8 +187,8 @@ static void act_as_thread(emb_store *store, uint64_t us) {
   }
 }
 
-/* The thread's pauses grow while its passes fail, whatever is written
-** meanwhile, and what failed is said. */
+/* The thread's pauses grow while its passes fail, whatever is written in
+** between, and emb_stats reports the failure. */
 TEST(pauses_after_errors) {
   emb_config c = forget_config(DIM);
   emb_store *store;
@@ -224,7 +225,7 @@ TEST(pauses_after_errors) {
   const char *text = help_stat_text(store, "background_error");
   CHECK(strncmp(text, "checkpoint: cannot ", 19) == 0);
   CHECK(strstr(text, "Input/output error") != NULL);
-  /* A minute of it is a dozen passes. */
+  /* A minute of failures is a dozen passes. */
   int64_t errors = help_stat(store, "background_errors");
   act_as_thread(store, 60000000);
   errors = help_stat(store, "background_errors") - errors;
@@ -234,11 +235,11 @@ TEST(pauses_after_errors) {
   int64_t before = help_stat(store, "checkpoints");
   CHECK_EQ_INT(tasks_pass(store, LANE_WORK, 1, &more, NULL), EMB_OK);
   CHECK_EQ_INT(help_stat(store, "checkpoints"), before + 1);
-  /* What was, is still said; and the next pause is a short one. */
+  /* The old error is still reported, and the next pause is short again. */
   CHECK(strncmp(help_stat_text(store, "background_error"),
                 "checkpoint: ", 12) == 0);
   put_rows(s, 1, ROWS);
-  forget_steps(store); /* it sees the new checkpoint */
+  forget_steps(store); /* which see the new checkpoint */
   failing_pass(&forget_env, 70000000);
   failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
   uint64_t pause_us;
@@ -249,8 +250,8 @@ TEST(pauses_after_errors) {
   close_store(store, s);
 }
 
-/* Of a store whose directory has gone there is one error, and then no work
-** any more, however much there were to compact. */
+/* A store whose directory is gone reports one error and then does no more work,
+** however much there is to compact. */
 TEST(a_store_that_has_gone_is_left_alone) {
   emb_config c = forget_config(DIM);
   emb_store *store;

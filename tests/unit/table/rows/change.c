@@ -4,9 +4,9 @@
 ** optimizer state, rows that appear by themselves.
 **
 ** The model keeps each row's vectors and state in memory and works on them with
-** the functions of optim.h, which have tests of their own: so what the store
-** must do is to keep state beside vectors, through log, cache, disk, commit,
-** rollback and restart, to the bit.
+** the functions of optim.h, which have tests of their own.  The store must keep
+** the state with the vectors through log, cache, disk, commit, rollback and
+** restart, bit for bit.
 */
 #include "store_help.h"
 
@@ -266,7 +266,7 @@ static void erase(struct runner *r, int in_txn) {
   compare(r, n);
 }
 
-/* What a lookup gave, which may have made rows. */
+/* Checks the results of a lookup, which may have inserted rows. */
 static void check_lookup(struct runner *r, size_t n) {
   for (size_t i = 0; i < n; i++) {
     struct row_model *row = &r->m.rows[r->keys[i]];
@@ -319,7 +319,7 @@ static int reopen(struct runner *r) {
          help_open(r->dir, &r->config, &r->store, &r->s);
 }
 
-/* The prefetch delivers what a Get does. */
+/* A prefetch delivers the same as a Get. */
 static void prefetch(struct runner *r) {
   size_t n = random_rows(r, 0);
   uint64_t ticket;
@@ -588,7 +588,7 @@ static void *apply_ones(void *arg) {
     }
     OK(s, emb_apply_gradients(s, keys, n, ones, NULL, NULL));
     OK(s, emb_get(s, keys, n, got, NULL, NULL));
-    for (size_t i = 0; i < n * 4; i++) /* whole, and all elements alike */
+    for (size_t i = 0; i < n * 4; i++) /* not torn: all elements alike */
       CHECK(got[i] == got[i / 4 * 4] && got[i] <= -1);
     if (round % 64 == 63)
       OK(s, emb_checkpoint(s));
@@ -654,7 +654,7 @@ TEST(a_batch_of_too_many_rows) {
   help_close(store, s);
 }
 
-/* A large batch does not leave its sums with the session. */
+/* The session does not keep the sums of a large batch. */
 TEST(memory_after_a_large_batch) {
   enum { MANY = 1 << 17 };
   emb_config c = {.dim = 16, .flags = EMB_OPEN_CREATE, .optimizer = "sgd"};
@@ -726,7 +726,7 @@ static void *apply_parts(void *arg) {
   return NULL;
 }
 
-/* Puts of one vector of a row leave no gradient of the other out. */
+/* Puts of one vector of a row lose no gradient of the other vector. */
 TEST(parts_of_a_row) {
   enum { PAIRS = 2 };
   emb_segment segments[] = {{1, EMB_F32, NULL, NULL, NULL, NULL},

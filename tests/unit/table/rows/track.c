@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** track.c -- what rows record of their updates: frequency and updated_at,
+** track.c -- the frequency and updated_at that rows record of their updates,
 ** through log, cache, disk, commit, rollback and restart, against a model.
 */
 #include "forget_help.h"
@@ -27,7 +27,7 @@ static void begin(void) {
   newest = 0;
 }
 
-/* What an update at this time makes of a row. */
+/* Applies an update at this time to the model's row. */
 static void model_update(int64_t key, uint32_t time) {
   struct model *m = &rows[key];
   if (!m->there)
@@ -80,13 +80,13 @@ static void check_scan(emb_session *s, int order, int with) {
   CHECK_EQ_INT(seen, there);
 }
 
-/* Some batch of updates, which the model notes. */
+/* Writes a random batch, and updates the model. */
 static void write_some(emb_session *s, int data, uint64_t *written) {
   int64_t keys[BATCH];
   static float vectors[BATCH * DIM];
   size_t n = 1 + test_random() % BATCH;
   int64_t from = (int64_t)(test_random() % KEYS);
-  int64_t width = test_random() % 2 ? 10 : KEYS; /* many repeated, or few */
+  int64_t width = test_random() % 2 ? 10 : KEYS; /* many repeats, or few */
   uint32_t given = 0, time;
   for (size_t i = 0; i < n; i++) {
     keys[i] = (from + (int64_t)(test_random() % (uint64_t)width)) % KEYS;
@@ -121,7 +121,7 @@ static void write_some(emb_session *s, int data, uint64_t *written) {
       rows[keys[i]].there = 0;
     return;
   }
-  newest = time > newest ? time : newest; /* a deletion tells none */
+  newest = time > newest ? time : newest; /* a deletion has no time */
   for (size_t i = 0; i < n; i++)
     model_update(keys[i], time);
   *written += n;
@@ -219,7 +219,7 @@ TEST(a_write_back_has_the_time_of_its_session) {
   emb_config c = config(EMB_TRACK_DATA);
   emb_store *store;
   emb_session *s;
-  enum { N = 60000 }; /* more than the log has room for at once */
+  enum { N = 60000 }; /* more than the log has room for at a time */
   float *v = calloc(N, DIM * sizeof *v);
   int64_t *keys = calloc(N, sizeof *keys);
   emb_track *tracks = calloc(N, sizeof *tracks);
@@ -241,7 +241,7 @@ TEST(a_write_back_has_the_time_of_its_session) {
   forget_end();
 }
 
-/* Data time does not begin anew after a restart, clean or not. */
+/* Data time does not start again after a restart, clean or not. */
 TEST(the_newest_time_survives) {
   const char *dir = help_path("store");
   emb_config c = config(EMB_TRACK_DATA);
@@ -255,7 +255,7 @@ TEST(the_newest_time_survives) {
     return;
   emb_session_time(s, 1000);
   OK(s, emb_put(s, &a, 1, v, NULL));
-  OK(s, emb_delete(s, &a, 1, NULL)); /* no record has it any more */
+  OK(s, emb_delete(s, &a, 1, NULL)); /* no record has this time any more */
   help_close(store, s);
   if (!help_open(dir, &c, &store, &s))
     return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** dir.c -- the list of a store's files: what an owner removes as left by a
-** process that died, what goes with the store, and what stays; and how one file
-** replaces another, whichever call fails.
+** dir.c -- the list of a store's files: which ones an owner removes as left by
+** a process that died, which go with the store, and which stay; and how one
+** file replaces another, whichever call fails.
 */
 #include "forget_help.h"
 
@@ -13,7 +13,7 @@
 
 enum { DIM = 4, ROWS = 100 };
 
-/* What a process that died may have left, and what its user has put there. */
+/* Files that a process that died may have left, and files of its user. */
 static const char *const left[] = {
     "manifest-new",
     "index-00000000000000ff",
@@ -65,7 +65,7 @@ static int put_rows(emb_session *s) {
   return OK(s, emb_put(s, keys, ROWS, vectors, NULL));
 }
 
-/* A closed store, with all of these files in its directory. */
+/* Makes a closed store with all of these files in its directory. */
 static int make_store(const char *dir, const emb_config *config) {
   emb_store *store;
   emb_session *s;
@@ -113,7 +113,7 @@ TEST(all_goes_with_the_store_but_what_is_foreign) {
   check_names(dir, foreign, FOREIGN, 1);
 }
 
-/* Of a copy only what a copy has, and without a descriptor. */
+/* Only a copy's own files are removed, without opening a descriptor. */
 TEST(a_copy_is_removed_without_a_descriptor) {
   static const char *const copied[] = {"manifest", "manifest-new", "log",
                                        "backup-of", "backup-of-new"};
@@ -136,8 +136,8 @@ TEST(a_copy_is_removed_without_a_descriptor) {
   check_names(dir, others, sizeof others / sizeof others[0], 1);
 }
 
-/* Whichever call fails: the old content or the new one, nothing beside it, and
-** the new one if there was no error. */
+/* Whichever call fails, the file has the old content or the new, with no other
+** file next to it.  Without an error it has the new content. */
 TEST(a_file_is_replaced_as_a_whole) {
   char made[512], path[512], text[16];
   struct env_dir *names;

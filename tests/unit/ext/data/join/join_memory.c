@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
 ** join_memory.c -- allocations of SQLite, and of emb_join through SQLite, fail
-** one after the other while a call of emb_join does all that it can do.
+** one after another while a call of emb_join does everything it can do.
 **
-** Each time the call fails with SQLITE_NOMEM, or does what it does otherwise;
-** after ROLLBACK it does that; and at the end all memory was given back.
+** Each time the call fails with SQLITE_NOMEM, or has its usual result.  After
+** ROLLBACK a call has that result.  At the end all memory has been given back.
 */
 #include "sql_help.h"
 
 static struct {
   sqlite3_mem_methods below;
-  int64_t countdown; /* the call at which it gets to 0 fails */
+  int64_t countdown; /* the call that brings it to 0 fails */
   int fired;
 } heap;
 
@@ -28,7 +28,7 @@ static void *resize(void *old, int bytes) {
   return strikes() ? NULL : heap.below.xRealloc(old, bytes);
 }
 
-/* Before SQLite is used at all. */
+/* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
   sqlite3_mem_methods mine;
   (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
@@ -40,7 +40,7 @@ __attribute__((constructor)) static void replace_heap(void) {
   (void)sqlite3_initialize();
 }
 
-/* Requests that spill, actions before and after them, late ones, negatives,
+/* Requests that spill, actions before and after them, late actions, negatives,
 ** requests that are forgotten. */
 static const char setup[] =
     "SELECT emb_join_create('j');"
@@ -71,7 +71,7 @@ static int call(sqlite3 *db) {
                       NULL, NULL, NULL);
 }
 
-/* A number for all that there is. */
+/* Returns a number that depends on the whole state. */
 static int64_t digest(sqlite3 *db) {
   return sql_integer(
       db,
