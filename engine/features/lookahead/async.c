@@ -3,9 +3,10 @@
 ** async.c -- background batches, after CAM: synchronize the last batch, start
 ** the next, compute.
 **
-** emb_prefetch counts and copies records in memory at once; the records on disk
-** become a job.  emb_prefetch_synchronize waits for the job and then finishes,
-** in the caller's thread, the rows whose record moved while it was read.
+** emb_prefetch immediately counts and copies records in memory; the records on
+** disk become a job.  emb_prefetch_synchronize waits for the job and then
+** finishes, in the caller's thread, the rows whose record moved while it was
+** read.
 **
 ** INVARIANT P1  A running prefetch has counted all its keys, or none: if a key
 **               was at its staleness bound (job->blocked), the counts are given
@@ -19,9 +20,9 @@
 **               puts the same keys.  So after emb_prefetch has returned,
 **               job->counted decides what a batch gives back.
 **
-** emb_write_back writes at once what the log has room for; the remaining rows
-** are copied and become a job.  A later write of the session waits for that
-** job, so that a session's writes stay in order.
+** emb_write_back immediately writes the rows that the log has room for; the
+** remaining rows are copied and become a job.  A later write of the session
+** waits for that job, so that a session's writes stay in order.
 */
 #include "async.h"
 

@@ -8,11 +8,11 @@
 **           need them.
 ** SHRINKING The pool's budget is lowered, and from then on each piece of
 **           background work (core_make_room) writes, pages out and retires a
-**           few frames more than usual.  The caller does such pieces, too,
-**           until the whole excess is given back.  Only sessions that wait for
-**           frames anyway are delayed: a writer, by a few milliseconds.
-** FAILURE   Before anything is changed; or, when the log cannot be written or
-**           the caller is interrupted, the old budget is restored.
+**           few frames more than usual.  The caller runs such pieces, too,
+**           until all of the excess is given back.  Only sessions that wait
+**           for frames anyway are delayed: a writer, by a few milliseconds.
+** FAILURE   A call fails before it changes anything; or, if the log cannot be
+**           written or the caller is interrupted, it restores the old budget.
 ** LOCKS     budget_lock > flush_lock.
 */
 #include "advice.h"

@@ -45,7 +45,7 @@
 **           loading      from its file
 **           sampling, training, filling      being built
 **           ready        searches use it.  When the table has grown fourfold a
-**                        new index is built beside the one in use
+**                        new index is built next to the one in use
 ** THREADS   The observer: any session, under a key's latch.  The task: one
 **           thread at a time, under `lock`.  Searches: any thread, with
 **           nearest__use of a set.
@@ -139,7 +139,7 @@ struct nearest_index {
   ** cleared by the task. */
   _Atomic int incomplete;
   _Atomic int was_reset; /* the store was reloaded; cleared by the task */
-  _Atomic int may_be;    /* in this process; the task's, for emb_stats */
+  _Atomic int may_be;    /* may it exist in this process?; for emb_stats */
 
   spin_lock recent_lock;
   struct recent *first, *last; /* recent_lock */
@@ -166,7 +166,7 @@ struct nearest_index {
   int is_recents_turn; /* was it, in the last piece? */
   uint64_t again_us;   /* not before */
   emb_err why;         /* of INDEX_FAILED, INDEX_MEMORY */
-  int was_asked_for;   /* the file, since the store was loaded */
+  int was_asked_for;   /* was the file, since the store was loaded? */
   int is_saved;        /* there is a file, of this state: */
   uint64_t saved_mark, saved_rows;
   uint64_t changed; /* rows put into lists since, with repetitions */

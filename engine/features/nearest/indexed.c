@@ -14,7 +14,7 @@
 **
 ** A key may come from more than one of these sources; it counts once.
 **
-** Whatever cannot be done this way is left to exact.c: *done is 0 then.
+** All other cases are left to exact.c: *done is then 0.
 */
 #include <math.h>
 #include <string.h>

@@ -5,9 +5,10 @@
 **
 ** A run works for some milliseconds: first on recent keys, then on an index
 ** being loaded or built, then on its file, and then on dirty rows in the lists.
-** The last gets a quarter of the time, or half of it if a hundredth of the rows
-** is dirty, to leave the processors to training: until then a row is found in
-** its old list.  By hand (emb_step), one piece of each.
+** The last of these gets a quarter of the time, or half of it if a hundredth
+** of the rows is dirty, to leave the processors to training: until then a row
+** is found in its old list.  In step mode (emb_step), a run does one piece of
+** each.
 */
 #include "index.h"
 #include "engine/table/jobs/tasks.h"

@@ -19,11 +19,11 @@
 **   commit            is as a whole before the mark or after it, whatever the
 **                     addresses of its records: mark and commit exclude each
 **                     other (open_txn.lock of the store)
-**   compaction        does not run in this time (ckpt_lock)
+**   compaction        does not run during this time (ckpt_lock)
 **
-** Of several notes of a key the first one says where the key was, or that it
-** was absent; but as long as only immediate writes followed, the highest
-** address below the mark does.
+** If a key has several notes, the first one says where the key was, or that it
+** was absent.  But as long as only immediate writes followed, the key was at
+** the highest address below the mark.
 **
 ** THREADS  A session that does not see the observer yet has left the epoch
 **          before the mark is made (notes__begin).
