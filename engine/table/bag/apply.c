@@ -24,8 +24,8 @@
 #include "bag.h"
 
 /* Gradients that are summed up before they are applied: as many as fit the
-** second-level cache beside their records, but enough keys for many concurrent
-** disk reads. */
+** second-level cache together with their records, but enough keys for many
+** concurrent disk reads. */
 #define PIECE_BYTES (256u << 10)
 #define PIECE_ROWS 128u
 

@@ -2,13 +2,13 @@
 **
 ** settle.c -- flushes: applies pending gradients.
 **
-** A flush runs in rounds.  A round takes the wanted keys that nobody has taken,
-** a piece at a time, and applies each piece as one batch (piece.c).  Then, if
-** the flush may wait: if another session has taken a key whose gradients are
-** older than the call, it waits until that session has finished, and runs
-** another round, since the key may have been put back.  If a transaction holds
-** a key, it waits a little and runs another round.  A round that finds neither
-** has done everything (B1).
+** A flush runs in rounds.  A round takes the wanted keys that no session has
+** taken, a piece at a time, and applies each piece as one batch (piece.c).
+** Then, if the flush may wait: if another session has taken a key whose
+** gradients are older than the call, it waits until that session has finished,
+** and runs another round, since the key may have been put back.  If a
+** transaction holds a key, it waits a little and runs another round.  A round
+** that finds neither has done everything (B1).
 */
 #include "engine/table/session/txn_map.h"
 #include "needs.h"

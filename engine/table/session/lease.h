@@ -17,8 +17,8 @@
 ** MARKED    Leases taken by an attempt, which may be undone as a whole.
 **           `since` tells whether an attempt is over: the marks of a lease with
 **           an older call do not count, so they need not be searched for.
-** DEFERRED  A Put inside a transaction takes effect when that commits: its
-**           lease stays until then.
+** DEFERRED  A Put inside a transaction takes effect when the transaction
+**           commits: its lease stays until then.
 ** OTHERS    A session that waits for a key may look up who holds it and since
 **           when [lease_look].  It reads concurrently with the session's
 **           thread, which takes no lock to change a key's lease: a lease being

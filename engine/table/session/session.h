@@ -76,7 +76,7 @@ struct session_doubt {
 
 /* Where the session's calls go when the owner changes (remote/serve/). */
 struct session_route {
-  /* The owner died with the session's transaction; and that was prepared. */
+  /* Did the owner die with the session's transaction?  Was it prepared? */
   int lost_txn, lost_prepared;
   emb_err owed; /* of a call that cannot return it: for the next call */
   uint64_t prepared_number;
