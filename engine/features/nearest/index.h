@@ -24,7 +24,7 @@
 **                through the lists and moves such rows to the right list.
 **                Until then a row is found in its old list.  A row put while
 **                RECENT_PUTS keys are in `recent` is treated likewise
-**   removed      the entry dies at once
+**   removed      the entry dies immediately
 **
 ** INVARIANT N1  While the index is ready, a key of the table is in the lists of
 **               every index or in `recent`.
