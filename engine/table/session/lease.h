@@ -72,9 +72,9 @@ struct leases {
   int of_rows; /* a statement took some lease; 0 when none is held */
   uint32_t calls;
   uint32_t since;     /* first call of the attempt, or after the last attempt */
-  uint64_t statement; /* emb_statement: number, or 0, */
-  uint64_t statement_last; /* the last nonzero one, and its first call: */
-  uint32_t statement_call;
+  uint64_t statement; /* of emb_statement; or 0 */
+  uint64_t statement_last; /* the last nonzero `statement` */
+  uint32_t statement_call; /* the first call of that statement */
 };
 
 /* lease_valid.c, for emb_check; between two calls of the session. */

@@ -70,7 +70,7 @@ struct session_doubt {
   void *arg;
   int asks;
   uint64_t seen; /* number of that transaction */
-  uint64_t met;  /* the one the current call has met, or 0; */
+  uint64_t met;  /* number of the one that this call met, or 0 */
   int is_orphan; /* no session is left to decide it */
 };
 
