@@ -212,7 +212,7 @@ int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
 }
 
 /* Is the link really to the owner?  A child of a former owner may have
-** inherited its socket, on which nobody would ever answer. */
+** inherited its socket, on which no process would ever answer. */
 static int is_owners(emb_session *s, const struct link *link) {
   enum env_lock_state state;
   int64_t holder;
