@@ -143,7 +143,7 @@ static uint64_t work_rest(emb_store *store) {
   return us == TASKS_NEVER ? BACKGROUND_NEVER : env->now_us(env) + us;
 }
 
-/* The rest before this run is over.  Did a change end it? */
+/* Ends the rest before this run, and notes whether a change ended it. */
 static void end_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;

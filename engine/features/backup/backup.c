@@ -25,8 +25,8 @@
 **           the earlier copy does not use, so that the earlier copy is
 **           complete at every moment, even if this one is cut off.  When the
 **           earlier directory is removed, only its own files and one of the
-**           two names go.  The copy has the base's uuid, because the pages
-**           have it.
+**           two names go.  The copy has the base's uuid, because the pages'
+**           checksums depend on it.
 ** FAILURE   Files and directories made by the backup are removed.  After a
 **           crash there may be a directory without a manifest, which is not a
 **           store.

@@ -170,7 +170,7 @@ static void free_delta(emb_delta *delta) {
   s->core->env->release(s->core->env, delta);
 }
 
-/* For consumer_change: copies out the consumer as it is, or as just made. */
+/* For consumer_change: copies the consumer, as it is or as just made. */
 static int delta_look(void *arg, struct consumer *consumer, int made,
                       emb_err *err) {
   (void)err;

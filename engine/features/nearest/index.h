@@ -114,9 +114,9 @@ struct building { /* build.c */
   uint32_t removals[REMOVALS]; /* before the current piece of the fill */
   uint32_t segment;            /* being trained */
   emb_scan *scan;              /* the owner's; other processes use */
-  struct gather gather;        /* keys of a part of the store's index, */
-  uint32_t part;               /* the next one, */
-  uint64_t gathered;           /* and the number of those keys done */
+  struct gather gather;        /* keys of a part of the store's index */
+  uint32_t part;               /* number of the next part */
+  uint64_t gathered;           /* number of keys in `gather` done */
 };
 
 struct renewal { /* a pass over the lists, for dirty rows */

@@ -51,7 +51,7 @@ struct index_look {
   size_t extras, extra_room;
   size_t work; /* since the last poll for an interrupt */
   int is_full; /* there are too many extra keys */
-  double rare; /* keys per key that the conditions admit, as far as known
+  double rare; /* one key in this many is admitted, as far as known
                   beforehand */
 };
 

@@ -23,7 +23,7 @@
 #define RUN_BEHIND_US UINT64_C(50000) /* followed by a rest of equal length */
 #define AGAIN_US UINT64_C(5000000)    /* after a failure */
 #define GROWN 4                       /* rebuild at this many times the rows */
-#define SHRUNK 8                      /* or at one in this many of them */
+#define SHRUNK 8                      /* or at the rows divided by this */
 #define DRIFTED 2.0                   /* or at this many times the error */
 #define DRIFT_ROWS 65536              /* rows the error is measured over */
 
@@ -408,7 +408,7 @@ static int maintain_due(struct pass *pass) {
   return any_index(nearest_of(pass->store));
 }
 
-/* Must a build begin, or is there work that need not wait? */
+/* Must a build begin, or is there other work to do now? */
 static int is_at_work(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);
