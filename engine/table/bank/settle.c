@@ -238,7 +238,7 @@ int bank__rows(emb_session *s, const int64_t *keys, size_t n) {
   return rc ? rc : bank__settle(s, &want, NULL);
 }
 
-/* Flushes those of n keys, at most BANK_PIECE, that are not present yet. */
+/* Of n keys, at most BANK_PIECE, flushes those that are not present yet. */
 static int rows_absent(emb_session *s, const int64_t *keys, uint32_t n) {
   int64_t absent[BANK_PIECE];
   size_t found = 0;
