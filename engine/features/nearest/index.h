@@ -184,7 +184,8 @@ static inline struct nearest_index *nearest_of(const emb_store *store) {
 
 extern const struct store_file file_nearest; /* load.c */
 
-/* For emb_verify: reports whatever does not agree.  Waits for the task. */
+/* For emb_verify: reports everything that does not agree.  Waits for the
+** task. */
 int nearest_check(emb_session *s, void (*report)(void *, const char *),
                   void *arg);
 /* maintain.c.  The set that searches may use until nearest__unuse; NULL if

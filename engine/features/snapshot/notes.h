@@ -16,9 +16,9 @@
 **                     is everything that its session did before
 **   deletion          has no new address: it came before the mark if the log
 **                     was not yet sealed there (log.read_only) at that time
-**   commit            is as a whole before the mark or after it, whatever the
-**                     addresses of its records: mark and commit exclude each
-**                     other (open_txn.lock of the store)
+**   commit            is wholly before the mark or wholly after it, whatever
+**                     the addresses of its records: mark and commit exclude
+**                     each other (open_txn.lock of the store)
 **   compaction        does not run during this time (ckpt_lock)
 **
 ** If a key has several notes, the first one says where the key was, or that it

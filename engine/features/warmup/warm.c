@@ -8,8 +8,8 @@
 **    Its blocks are processed one after the other, each in file order, so that
 **    at most one is in memory.
 ** 2  A piece reads some of these, several at a time: a whole extent into a
-**    frame of its own, which core_restore makes a part of the log again; others
-**    into a buffer, from which single records go to the cache
+**    frame of its own, which core_restore makes a part of the log again; other
+**    items into a buffer, from which single records go to the cache
 **    (promote_offer_warm).  If only a few pages lie between two wanted ones,
 **    they are read, too: one long request is cheaper than two short ones.
 ** 3  Each page's checksum is tested.  An extent with a page that fails does not
