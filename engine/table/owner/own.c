@@ -36,7 +36,7 @@
 **                           claims the manifest before its first write
 **   not clean  FREE         recovers; if read-only, it cannot, and shows the
 **                           checkpoint
-**   not clean  UNSETTLED    waits, or asks the owner if it already serves;
+**   not clean  UNSETTLED    waits; if the owner already serves, asks it;
 **                           after the timeout EMB_BUSY
 **   not clean  SERVES       asks the owner; waits until it answers; after the
 **                           timeout EMB_BUSY             [route__find_owner]
