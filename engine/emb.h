@@ -1231,30 +1231,30 @@ int emb_verify(emb_session *session, void (*report)(void *, const char *),
 
 /* ---- backup -------------------------------------------------------------- */
 
-/* A copy of a store as it was at one moment, made while others go on writing:
-** a store of its own, with a uuid of its own, in another directory.
+/* A copy of a store as it was at one moment, made while other sessions go on
+** writing: a store of its own, with its own uuid, in another directory.
 **
-**   emb_backup_begin    the moment.  Cheap; of several stores it can be made
-**                       one: begin each, in the order of their addresses, while
-**                       nothing is committed.  What its writes have to note
-**                       takes memory until
-**   emb_backup_freeze   has written the index of that moment to a scratch file.
-**                       Between the two no checkpoint, snapshot or compaction
-**                       of the store begins
-**   emb_backup_write    copies rows and index; may take as long as it does
-**   emb_backup_end      frees it, at any time
+**   emb_backup_begin    fixes the moment.  Cheap.  Several stores can share one
+**                       moment: begin each, in the order of their addresses,
+**                       while nothing is committed.  Notes of later writes take
+**                       memory until the index is written
+**   emb_backup_freeze   writes the index of that moment to a scratch file.
+**                       Between begin and the end of freeze no checkpoint,
+**                       snapshot or compaction of the store begins
+**   emb_backup_write    copies rows and index; may take any length of time
+**   emb_backup_end      frees the backup, at any time
 **
-** All four are calls of the session.  The copy has the rows with all that they
-** have (vectors, state of the optimizers, versions, frequency and time), the
-** options of the store, and its transaction number.  It has not: snapshots,
-** consumers of deltas, the position in another store's deltas, which files it
-** was restored from, and what admission has counted. */
+** All four are calls of the session.  The copy has the rows with all their data
+** (vectors, state of the optimizers, versions, frequency and time), the options
+** of the store, and its transaction number.  It does not have: snapshots,
+** consumers of deltas, the position in another store's deltas, the record of
+** the files the store was restored from, and the counts of admission. */
 typedef struct emb_backup emb_backup;
 typedef struct emb_backup_info {
   uint8_t uuid[16]; /* of the copy */
   int64_t rows;
   uint64_t bytes;  /* of the copy's files */
-  uint64_t copied; /* of them written by this call */
+  uint64_t copied; /* bytes written by this call */
   int base_used;   /* the rest is shared with the base */
 } emb_backup_info;
 
@@ -1270,7 +1270,7 @@ int emb_backup_freeze(emb_backup *backup);
 /* Creates the copy in dir, which must not exist, in an existing directory.  All
 ** files are durable when it returns; the parent directory is not synced.  base:
 ** NULL, or the directory of an earlier copy of this store, which is not
-** changed: data that it has already is not written again, if the file system
+** changed: data that it already has is not written again, if the file system
 ** has hard links.  A base that is not such a copy, or was written to, is not
 ** used.  After an error dir is removed.  Errors: CORRUPT (a page of the
 ** source), FULL, IOERR, CANTOPEN, INTERRUPT, NOMEM, BUSY (another process wrote

@@ -111,8 +111,8 @@ int64_t emb_count(emb_session *session) {
   return rc ? -1 : n;
 }
 
-/* A ticket is synchronized where it was begun, or without asking anyone
-** if its owner has gone.  The older of two tickets has the lower number. */
+/* A ticket is synchronized where it was begun, or without asking any owner if
+** its owner has gone.  The older of two tickets has the lower number. */
 static int is_ticket_here(const emb_session *s, int kind, uint64_t number) {
   const struct job *job = s->tickets.first;
   const struct remote_ticket *there = tickets_find(s, kind, number);

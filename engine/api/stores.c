@@ -65,7 +65,8 @@ static uint64_t open_limit_us(const emb_config *config) {
 }
 
 /* Enters the registry to open a store.  With a patience the wait can be
-** interrupted: another thread may be waiting for an owner in there. */
+** interrupted: another thread may hold the registry while it waits for an
+** owner. */
 static int enter_to_open(const emb_config *config, emb_err *err) {
   struct env *env = env_default();
   if (!config || !config->patience) {

@@ -7,18 +7,18 @@
 **   core->flush       LANE_FLUSH, when it is woken, and twice a second while
 **                     anything changes
 **   core->work        LANE_WORK while it has more work, then LANE_AFTER; again
-**                     at once while LANE_AFTER has more, else after a pause,
-**                     which grows while passes fail (tasks.c)
+**                     immediately while LANE_AFTER has more, else after a
+**                     pause, which grows while passes fail (tasks.c)
 **
 ** The last two run on threads that all stores of the process share
 ** (process/process.h), a piece at a time.
 **
-** REST              Work that finds nothing changed and nothing due rests until
-**                   something is: it sets its bit in core->resting, looks once
-**                   more, and returns.  After each change the writer checks
-**                   whether work rests, and wakes it (core_changed).  So
-**                   neither an idle store nor a store owned by another process
-**                   wakes a processor.
+** REST              Work that finds nothing changed and nothing due rests
+**                   until that changes: it sets its bit in core->resting,
+**                   looks once more, and returns.  After each change the
+**                   writer checks whether work rests, and wakes it
+**                   (core_changed).  So neither an idle store nor a store
+**                   owned by another process wakes a processor.
 */
 #include "engine/storage/ckpt/identity.h"
 #include "engine/table/jobs/tasks.h"
@@ -48,7 +48,7 @@ static const struct task task_flush = {
 /* Checks that the files are still the owner's: part of flushing, while anything
 ** changes. */
 static int identity_due(struct pass *pass) {
-  _Atomic uint64_t *looked_us = pass->state; /* many may step; relaxed */
+  _Atomic uint64_t *looked_us = pass->state; /* of many threads; relaxed */
   emb_store *store = pass->store;
   struct env *env = store->core.env;
   return tasks_may_work(store) && !store->core.temporary &&
@@ -143,7 +143,7 @@ static uint64_t work_rest(emb_store *store) {
   return us == TASKS_NEVER ? BACKGROUND_NEVER : env->now_us(env) + us;
 }
 
-/* The rest before this run is over.  Did a change end it? */
+/* Ends the rest before this run, and notes whether a change ended it. */
 static void end_rest(emb_store *store) {
   struct core *core = &store->core;
   struct env *env = core->env;

@@ -2,9 +2,9 @@
 **
 ** backup.c -- a copy of the store as of one moment; see emb.h.
 **
-** The moment is that of a snapshot (snapshot/snapshot.h) that has no name and
-** whose file has none either: while the backup exists it keeps the extents that
-** it names.  The copy is a store that was closed at that moment:
+** The moment is that of a snapshot (snapshot/snapshot.h) without a name, whose
+** file has no name either.  While the backup exists, the snapshot keeps the
+** extents that it names.  The copy is a store that was closed at that moment:
 **
 **     source                              copy
 **     extents with rows of the snapshot   the same numbers, in the file slots
@@ -17,16 +17,16 @@
 ** consumer of the source's deltas, say): pages get new checksums.  Pages that
 ** hold no row of the snapshot are zeros.
 **
-** GOING ON  A copy made to continue from an earlier one (base) has the same log
-**           file: a second name for it, by a hard link.  Extents below the
-**           earlier mark are there already and never change (backup/copied.h);
-**           if a transaction was open then, only those below its first page
-**           count, because its pages were left out.  New extents are written
-**           only to places that the earlier copy does not use, so that the
-**           earlier copy is complete at every moment, even if this one is cut
-**           off.  When the earlier directory is removed, only its own files and
-**           one of the two names go.  The copy has the base's uuid, because the
-**           pages have it.
+** GOING ON  A copy that continues from an earlier one (the base) shares its
+**           log file, through a hard link.  Extents below the earlier mark are
+**           there already and never change (backup/copied.h); if a transaction
+**           was open then, only those below its first page count, because its
+**           pages were left out.  New extents are written only to places that
+**           the earlier copy does not use, so that the earlier copy is
+**           complete at every moment, even if this one is cut off.  When the
+**           earlier directory is removed, only its own files and one of the
+**           two names go.  The copy has the base's uuid, because the pages'
+**           checksums depend on it.
 ** FAILURE   Files and directories made by the backup are removed.  After a
 **           crash there may be a directory without a manifest, which is not a
 **           store.

@@ -2,17 +2,17 @@
 **
 ** copied.h -- a store's records of its copies (emb_backup_write).
 **
-** COPY      `backup-of` names the store it is a copy of, and which of that
-**           store's marks; so a later copy can continue from there.  It is
-**           valid while the copy has not been written to: its manifest is still
-**           the one it was made with.
-** SOURCE    `backup-marks` lists the marks of which there are copies.
+** COPY      `backup-of` names the source and one of its marks, from which a
+**           later copy can continue.  The file is valid while the copy has not
+**           been written to: the copy's manifest is still the one it was made
+**           with.
+** SOURCE    `backup-marks` lists the marks at which copies were made.
 **           Everything below a mark was sealed and decided when the mark was
 **           taken, so every store that has the mark has the same extents below
-**           it, whatever happened to the store since: the store itself, or one
-**           that was made by copying its files.  (So the page of a mark is not
-**           above the first page of a transaction that was open.) An older copy
-**           of the source does not have the mark, and the next backup is a full
+**           it, whatever has happened since: the store itself, and any store
+**           made by copying its files.  (So the page of a mark is not above
+**           the first page of a transaction that was open.) An older copy of
+**           the source does not have the mark, and the next backup is a full
 **           one.  Only the newest COPIED_MARKS marks are known.
 **
 ** Both are files of 4096 bytes, replaced as a whole: written, synced, renamed:

@@ -6,7 +6,7 @@
 ** TEXTS    If the file has texts, each row comes with its text; to read a row
 **          out of order, the texts before it are skipped.
 ** MEMORY   A block of rows in three forms (pack/read.h), a block of the index;
-**          for texts one block, and the longest text.
+**          for texts, one block of texts and the longest text.
 */
 #include "engine/storage/pack/emb_file.h"
 #include "file.h"

@@ -73,8 +73,8 @@ static void close_above(struct env_dir *names) {
   }
 }
 
-/* Opens all the descriptors it needs before the name changes; undoes a rename
-** that cannot be made durable, if `back`. */
+/* Opens all the descriptors it needs before the name changes.  If `back`,
+** undoes a rename that cannot be made durable. */
 static int rename_durably(const char *from, const char *to, int back,
                           emb_err *err) {
   struct env *env = env_default();

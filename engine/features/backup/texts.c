@@ -4,8 +4,7 @@
 **
 **   1  a new file with the same head, except the flags          [pack_create]
 **   2  the rows, block by block, in stored form              [pack_copy_rows]
-**   3  a second pass over their keys, for each of which the caller supplies the
-**      text
+**   3  a second pass over their keys: the caller supplies the text of each
 **   4  the file is made durable and, when the caller says so, gets its name
 **
 ** Called by ext/table/keys_file.c, in the process that has the texts, which

@@ -12,12 +12,13 @@
 **
 ** Each key appears once: its record, or the last of its deletions.  Deletions
 ** are gathered (consumer/gone.h) and come at the end.  If a key is absent when
-** a page of deletions is read, no record of it below the mark is live.  One may
-** have been when the delta read that record: a deletion that was rolled back
-** may follow a live record, which is deleted after the mark.  Such keys are
-** known (scan_watch.passed), and go into the next delta.
+** a page of deletions is read, no record of it below the mark is live.  A
+** record may have been live when the delta read it: a deletion that was rolled
+** back may follow a live record, which is deleted after the mark.  Such keys
+** are known (scan_watch.passed), and go into the next delta.
 **
-** DURABLE   A crash does not undo what a consumer has got, or need not get:
+** DURABLE   A crash does not undo changes that a consumer has received, or
+**           need not receive:
 **           - Everything below the mark is synced before the first row.
 **           - A record that was replaced or deleted since the mark goes into
 **             the next delta.  So its replacement or deletion is synced before
@@ -169,7 +170,7 @@ static void free_delta(emb_delta *delta) {
   s->core->env->release(s->core->env, delta);
 }
 
-/* For consumer_change: copies out the consumer as it is, or as just made. */
+/* For consumer_change: copies the consumer, as it is or as just made. */
 static int delta_look(void *arg, struct consumer *consumer, int made,
                       emb_err *err) {
   (void)err;
@@ -232,7 +233,7 @@ void local_delta_range(const emb_delta *delta, uint64_t *from, uint64_t *to) {
 struct delta_row {
   int64_t key;
   uint8_t op;
-  uint64_t version;  /* 0 of a deletion, which has no value */
+  uint64_t version;  /* 0 for a deletion, which has no value */
   const char *value; /* in stored form */
 };
 
@@ -479,7 +480,7 @@ int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
   rc = collect_rows(delta, max, rows, n);
   rc = rc ? rc : scan_ended(&delta->scan);
   rc = rc ? rc : delta_settle(delta, rows->ops, *n);
-  /* After the read: the records a lost consumer needs may be freed any time. */
+  /* After the read: records a lost consumer needs may be freed at any time. */
   rc = rc ? rc : still_good(delta);
   if (rc) {
     delta->failed = rc;

@@ -17,7 +17,7 @@ struct emb_delta {
   struct gone gone; /* deletions read so far */
   struct hold hold;
   int held, complete;
-  int failed; /* it broke off, and can no longer become complete */
+  int failed; /* reading failed, and can no longer complete */
 };
 
 /* Destination of rows; all except keys and ops may be NULL. */
@@ -30,8 +30,8 @@ struct delta_rows {
   char *values; /* in stored form, value_bytes for each row */
 };
 
-/* Reads the next rows, durable; *n = 0: there are no more, and only
-** delta_complete remains, after which the delta may be acknowledged. */
+/* Reads the next rows, which are durable.  *n = 0: there are no more, and only
+** delta_complete remains; after it the delta may be acknowledged. */
 int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
                 size_t *n);
 int delta_complete(emb_delta *delta);

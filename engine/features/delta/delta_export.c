@@ -2,12 +2,12 @@
 **
 ** delta_export.c -- writes a delta to a file (pack/pack.h).
 **
-** The rows are those that emb_delta_next would return, in the same order.  Only
-** when the file is complete, durable and has its name does the consumer's file
-** record that this delta was sent: so an acknowledgement is never of a file
-** that does not exist.  But the consumer's file is also written beforehand,
-** beside the old one: then only two renames remain, which need no resource that
-** could run out.
+** The rows are those that emb_delta_next would return, in the same order.  The
+** consumer's file records that this delta was sent only when the file is
+** complete, durable and has its name: so a file that does not exist is never
+** acknowledged.  But the consumer's file is also written beforehand, next to
+** the old one: then only two renames remain, which need no resource that could
+** run out.
 **
 ** The file of emb_delta_write is only the input for another file, so it gets
 ** its name when it is complete, and nothing is noted in the consumer's file

@@ -393,7 +393,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
   return EMB_OK;
 }
 
-/* Was the job begun at another process, and did it end with that process
+/* Was the job begun in another process, and did it end with that process
 ** (serve/remote_calls.c)?  Then no job here has its number. */
 static int was_elsewhere(const emb_session *s, uint64_t number) {
   const struct job *job =

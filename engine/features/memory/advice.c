@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** advice.c -- how well the memory serves, and what twice as much would save.
+** advice.c -- how effective the memory is, and what twice as much would save.
 **
 ** Sessions count reads of keys that exist; cache/ghost.c counts the reads from
 ** disk that twice the memory would have saved.  Recent numbers are the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** advice.h -- how well the memory of a store serves; see advice.c.
+** advice.h -- how effective a store's memory is; see advice.c.
 */
 #ifndef EMB_MEMORY_ADVICE_H
 #define EMB_MEMORY_ADVICE_H

@@ -6,8 +6,8 @@
 ** for microseconds.  Shrinking delays only sessions that wait for frames
 ** anyway: a writer, by a few milliseconds.
 **
-** FAILURE   Before anything is changed; or, when the log cannot be written or
-**           the caller is interrupted, the old budget is restored.
+** FAILURE   A call fails before it changes anything; or, if the log cannot be
+**           written or the caller is interrupted, it restores the old budget.
 ** LOCKS     budget_lock > flush_lock.
 */
 #include "advice.h"

@@ -33,8 +33,8 @@ struct ask_row {
   uint64_t version; /* 0 if not wanted */
 };
 
-/* Returns EMB_RANGE if k or n*k is out of range.  To be called before any array
-** is accessed. */
+/* Returns EMB_RANGE if k or n*k is out of range.  Called before any array is
+** accessed. */
 int nearest_check_size(emb_session *s, size_t n, size_t k);
 /* Checks all arguments and copies the queries.  Must be followed by ask__end,
 ** even after an error. */

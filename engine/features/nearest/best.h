@@ -41,8 +41,8 @@ struct best {
   double most;
   uint32_t dim;
   /* Each is NULL if not wanted, and all are if no records are wanted. */
-  uint32_t *slots; /* of rows[i], and the contents of the slots: */
-  float *vectors;
+  uint32_t *slots; /* of rows[i] */
+  float *vectors;  /* contents of the slots, like the versions */
   uint64_t *versions;
 };
 

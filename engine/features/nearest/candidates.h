@@ -17,7 +17,7 @@ struct candidates { /* of a query */
   uint32_t probes; /* lists to probe */
   int64_t *keys;   /* from env->resize */
   size_t n, room;
-  size_t fit; /* rows of them that fit; kept by indexed.c */
+  size_t fit; /* rows that fit; maintained by indexed.c */
   /* With a condition: keys tested against it, and keys it admitted. */
   uint32_t sampled, admitted;
 };

@@ -47,8 +47,9 @@
 ** over 1 M rows of 64 floats took 16.4 ms without prefetching, 14 ms with
 ** prefetching into the second-level cache, and 9.3 ms into the first; a bare
 ** read of the vectors took 7.1.  For 400,000 rows of 256 floats: 20.2 ms with
-** only the first 8 KiB of each page prefetched, 13.3 ms as here; 16.1 with 16
-** KiB, 12.9 with 4 KiB.  But for 64 floats: 8.6 with 8 KiB and 9.9 with 4. */
+** only the first 8 KiB of each page prefetched, 13.3 ms with this value; 16.1
+** with 16 KiB, 12.9 with 4 KiB.  But for 64 floats: 8.6 with 8 KiB and 9.9
+** with 4. */
 #define AHEAD_BYTES 8192
 
 static int is_l2(const struct compare *c) {
@@ -169,7 +170,7 @@ static int take_record(struct compare *c, const struct rec *rec, int64_t key,
 
 /* ---- few queries --------------------------------------------------------- */
 
-/* ThreadSanitizer requires atomic reads beside a writer, so it gets a copy. */
+/* ThreadSanitizer requires atomic reads during a write, so it gets a copy. */
 static const char *rows_to_read(struct compare *c,
                                 const struct page_rows *rows) {
 #if FENCE_TSAN

@@ -51,10 +51,10 @@ struct compare {
   uint32_t rows;      /* gathered: less than a block plus a page */
   uint32_t room;      /* of a block */
   uint8_t *is_live;   /* of a block's rows: see LIVE_ */
-  float *equal;       /* the last row offered, */
-  uint64_t equals;    /* its number, */
-  uint64_t *equal_to; /* and per query the number of the row to which it */
-  double *equal_far;  /* has this distance */
+  float *equal;       /* the last row offered */
+  uint64_t equals;    /* the number of that row */
+  uint64_t *equal_to; /* per query: number of the row of equal_far */
+  double *equal_far;  /* per query: distance of that row */
   struct best best;
 };
 

@@ -24,7 +24,7 @@
 **                through the lists and moves such rows to the right list.
 **                Until then a row is found in its old list.  A row put while
 **                RECENT_PUTS keys are in `recent` is treated likewise
-**   removed      the entry dies at once
+**   removed      the entry dies immediately
 **
 ** INVARIANT N1  While the index is ready, a key of the table is in the lists of
 **               every index or in `recent`.
@@ -45,7 +45,7 @@
 **           loading      from its file
 **           sampling, training, filling      being built
 **           ready        searches use it.  When the table has grown fourfold a
-**                        new index is built beside the one in use
+**                        new index is built next to the one in use
 ** THREADS   The observer: any session, under a key's latch.  The task: one
 **           thread at a time, under `lock`.  Searches: any thread, with
 **           nearest__use of a set.
@@ -114,9 +114,9 @@ struct building { /* build.c */
   uint32_t removals[REMOVALS]; /* before the current piece of the fill */
   uint32_t segment;            /* being trained */
   emb_scan *scan;              /* the owner's; other processes use */
-  struct gather gather;        /* keys of a part of the store's index, */
-  uint32_t part;               /* the next one, */
-  uint64_t gathered;           /* and the number of those keys done */
+  struct gather gather;        /* keys of a part of the store's index */
+  uint32_t part;               /* number of the next part */
+  uint64_t gathered;           /* number of keys in `gather` done */
 };
 
 struct renewal { /* a pass over the lists, for dirty rows */
@@ -139,7 +139,7 @@ struct nearest_index {
   ** cleared by the task. */
   _Atomic int incomplete;
   _Atomic int was_reset; /* the store was reloaded; cleared by the task */
-  _Atomic int may_be;    /* in this process; the task's, for emb_stats */
+  _Atomic int may_be;    /* may it exist in this process?; for emb_stats */
 
   spin_lock recent_lock;
   struct recent *first, *last; /* recent_lock */
@@ -166,7 +166,7 @@ struct nearest_index {
   int is_recents_turn; /* was it, in the last piece? */
   uint64_t again_us;   /* not before */
   emb_err why;         /* of INDEX_FAILED, INDEX_MEMORY */
-  int was_asked_for;   /* the file, since the store was loaded */
+  int was_asked_for;   /* was the file, since the store was loaded? */
   int is_saved;        /* there is a file, of this state: */
   uint64_t saved_mark, saved_rows;
   uint64_t changed; /* rows put into lists since, with repetitions */
@@ -184,7 +184,8 @@ static inline struct nearest_index *nearest_of(const emb_store *store) {
 
 extern const struct store_file file_nearest; /* load.c */
 
-/* For emb_verify: reports whatever does not agree.  Waits for the task. */
+/* For emb_verify: reports everything that does not agree.  Waits for the
+** task. */
 int nearest_check(emb_session *s, void (*report)(void *, const char *),
                   void *arg);
 /* maintain.c.  The set that searches may use until nearest__unuse; NULL if

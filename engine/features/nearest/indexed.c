@@ -5,7 +5,7 @@
 ** A key may come from more than one source (recent keys, the session's own
 ** transaction, the lists); it counts once.
 **
-** A search that cannot be done this way is left to exact.c: *done is 0 then.
+** A search that cannot be done this way is left to exact.c: *done is then 0.
 */
 #include <math.h>
 #include <string.h>
@@ -42,7 +42,7 @@ struct index_look {
   size_t extras, extra_room;
   size_t work; /* since the last poll for an interrupt */
   int is_full; /* there are too many extra keys */
-  double rare; /* keys per key that the conditions admit, as far as known
+  double rare; /* one key in this many is admitted, as far as known
                   beforehand */
 };
 

@@ -4,7 +4,7 @@
 **
 ** Without a limit, the first rows of a pass all enter the heap, and later ones
 ** displace them: k ln(n/k) rows are looked up and copied for nothing, in each
-** thread.  So a few rows of each page, or of every so many pages, are compared
+** thread.  So a few rows of each page, or of one page in `step`, are compared
 ** first, and the distance of the r-th nearest of them is the limit.  If the
 ** sample has one row in f, k/f of the k nearest are expected in it; r is four
 ** standard deviations more.
@@ -20,7 +20,7 @@
 #include "exact.h"
 
 enum {
-  MANY = 256,    /* neighbours from which on it pays */
+  MANY = 256,    /* from this many neighbours on it pays */
   EXPECTED = 64, /* nearest rows in the sample, at least if k is large */
   ROWS = 2,      /* per page */
   STAY_PAGES = 64,

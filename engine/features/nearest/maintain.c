@@ -5,9 +5,10 @@
 **
 ** A run works for some milliseconds: first on recent keys, then on an index
 ** being loaded or built, then on its file, and then on dirty rows in the lists.
-** The last gets a quarter of the time, or half of it if a hundredth of the rows
-** is dirty, to leave the processors to training: until then a row is found in
-** its old list.  By hand (emb_step), one piece of each.
+** The last of these gets a quarter of the time, or half of it if a hundredth
+** of the rows is dirty, to leave the processors to training: until then a row
+** is found in its old list.  In step mode (emb_step), a run does one piece of
+** each.
 */
 #include "index.h"
 #include "engine/table/jobs/tasks.h"
@@ -22,7 +23,7 @@
 #define RUN_BEHIND_US UINT64_C(50000) /* followed by a rest of equal length */
 #define AGAIN_US UINT64_C(5000000)    /* after a failure */
 #define GROWN 4                       /* rebuild at this many times the rows */
-#define SHRUNK 8                      /* or at one in this many of them */
+#define SHRUNK 8                      /* or at the rows divided by this */
 #define DRIFTED 2.0                   /* or at this many times the error */
 #define DRIFT_ROWS 65536              /* rows the error is measured over */
 
@@ -407,7 +408,7 @@ static int maintain_due(struct pass *pass) {
   return any_index(nearest_of(pass->store));
 }
 
-/* Must a build begin, or is there work that need not wait? */
+/* Must a build begin, or is there other work to do now? */
 static int is_at_work(struct nearest_index *x) {
   int state = atomic_load(&x->state);
   uint64_t rows = (uint64_t)atomic_load(&x->store->core.count);

@@ -232,7 +232,7 @@ static void index_ended(void *arg, const struct row_event *event) {
   }
 }
 
-/* The caller has the store to itself: everything indexed is void. */
+/* The caller has the store to itself: the contents of the index are void. */
 static void index_reset(void *arg) {
   struct nearest_index *x = arg;
   atomic_store(&x->follows, 0);

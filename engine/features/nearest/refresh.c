@@ -6,8 +6,8 @@
 ** During a pass steps set bits in the other words.  A row that moves to a list
 ** not yet visited is visited again.
 **
-** A pass begins a second after the last one, or at once if a hundredth of the
-** rows is dirty, since those are the rows an answer may miss.
+** A pass begins a second after the last one, or immediately if a hundredth of
+** the rows is dirty, since an answer may miss those rows.
 */
 #include "index.h"
 

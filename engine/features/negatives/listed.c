@@ -86,7 +86,7 @@ static int list_weights(struct draw *d) {
 
 static size_t listed_find(const struct listed *list, double sum) {
   size_t low = 0, n = list->count - 1;
-  while (n) { /* the first key whose sum is above it, or the last */
+  while (n) { /* the first key whose sum is above `sum`, or the last */
     size_t half = n / 2;
     if (list->when[low + half] <= sum) {
       low += half + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** random.h -- the random numbers of one call, from its seed: a mixed counter
-** (splitmix64's way), so that they are the same on every machine.
+** (as in splitmix64), so that they are the same on every machine.
 */
 #ifndef EMB_NEGATIVES_RANDOM_H
 #define EMB_NEGATIVES_RANDOM_H

@@ -10,8 +10,8 @@
 **   frequency    by the number of updates, to a power            [weights.c]
 **
 ** WHAT COMES  Keys that the session sees when they are drawn: its own
-**             uncommitted ones, but nobody else's; by frequency, only those
-**             that were there when frequencies were last counted.
+**             uncommitted ones, but no other session's; by frequency, only
+**             those that were there when frequencies were last counted.
 **
 ** p         of a row is the probability that a single draw gives its key; if
 **           draws can fail, because a rank is not a key of the table or a key

@@ -10,8 +10,8 @@
 ** partitions' sizes are one step apart, so a row takes less than two draws.  If
 ** a row would take more than SPARSE draws, because most keys were deleted, the
 ** index is first shrunk to fit its keys, at some nanoseconds per key: once,
-** until as many keys were deleted again.  A draw is a few instructions and one
-** memory access; many accesses are in flight at once.
+** and not again until as many keys were deleted.  A draw is a few instructions
+** and one memory access; many accesses are in flight at the same time.
 **
 ** An entry that is being moved is in two places for a few instructions.
 */

@@ -182,8 +182,8 @@ static void weights_publish(emb_store *store, struct weights *w) {
   atomic_fetch_add_explicit(&sampling->made, 1, memory_order_relaxed);
 }
 
-/* Returns the current weights if they will do; else *makes: the caller must
-** make new ones. */
+/* Returns the current weights if they are recent enough; else *makes: the
+** caller must make new ones. */
 static struct weights *weights_look(emb_session *s, int *makes) {
   struct sampling *sampling = sampling_of(s->store);
   pthread_mutex_lock(&sampling->lock);
@@ -293,7 +293,7 @@ static double weights_of(const struct draw *d, size_t group) {
   return d->cumulated[d->weights->groups + group] / weights_all(d);
 }
 
-/* Returns the first group whose sum is above it, or the last. */
+/* Returns the first group whose sum is above `sum`, or the last. */
 static size_t weights_find(const struct draw *d, double sum) {
   size_t low = 0, n = d->weights->groups - 1;
   while (n) {

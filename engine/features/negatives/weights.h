@@ -3,13 +3,13 @@
 ** weights.h -- the keys of a table by how often they were updated, for draws by
 ** frequency.
 **
-** Made by a pass over the table: 8 bytes for each key, ordered by frequency,
-** and 16, and 16 for each power, for each frequency that occurs; 24 for each
-** key while they are made.  A call that finds them out of date makes them
-** again: when the updates since are more than an eighth of the updates counted,
-** or the number of rows has changed by an eighth.  One session does that, and
-** the others continue with the old ones.  So the cost of making them is spread
-** over many updates.
+** Weights are made by a pass over the table.  They take 8 bytes for each key,
+** ordered by frequency, and for each frequency that occurs 16 bytes, and 16
+** for each power; while they are made, 24 for each key.  A call that finds
+** them out of date makes them again: when the updates since are more than an
+** eighth of the updates counted, or the number of rows has changed by an
+** eighth.  One session does that, and the others continue with the old ones.
+** So the cost of making them is spread over many updates.
 **
 ** STATES    none; made, and shared by calls (refs); replaced, and freed with
 **           the last call.
@@ -40,8 +40,8 @@ struct weights {
   uint64_t updates;       /* sum of the frequencies */
   size_t powers;          /* under the store's lock, as are the powers */
   double power[WEIGHTS_POWERS];
-  /* One for each group: sums of frequency^power over the keys; behind them that
-  ** power of each group. */
+  /* One for each group: sums of frequency^power over the keys; followed by
+  ** that power of each group. */
   double *cumulated[WEIGHTS_POWERS];
 };
 

@@ -27,8 +27,8 @@ struct evicted_reading {
   int64_t *keys;
   uint8_t *ops;
   uint64_t *positions;
-  char *buffer;        /* an extent, */
-  uint64_t from, read; /* whose pages [from, read) were read */
+  char *buffer;        /* holds an extent */
+  uint64_t from, read; /* pages [from, read) of it were read */
 };
 
 static uint8_t op_of(const char *page) {

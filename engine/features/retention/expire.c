@@ -7,7 +7,7 @@
 **           epoch once after the time is set: a session that lowered the old
 **           time has by then published the slots it filled, so the scan sees
 **           them; a later one lowers the new time.  A record that an open
-**           transaction has filled is not live but counts all the same.
+**           transaction has filled is not live, but still counts.
 */
 #include "expire.h"
 

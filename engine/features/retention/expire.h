@@ -2,15 +2,16 @@
 **
 ** expire.h -- removes rows that were not updated for their time to live.
 **
-** A row is due at updated_at + ttl of its key.  Memory has for each extent the
-** time when its first record is due, or an earlier time (log.h).  Extents that
-** are not due are not looked at, so the cost grows with the old rows, not with
-** the table.  A step takes the extent that is due first, in memory or from
-** disk, removes its due rows, and then knows the exact time of the next one.
+** A row is due at updated_at + ttl of its key.  For each extent memory holds
+** the time when its first record is due, or an earlier time (log.h).  Extents
+** that are not due are not looked at, so the cost grows with the old rows, not
+** with the table.  A step takes the extent that is due first, in memory or
+** from disk, removes its due rows, and then knows the exact time of the next
+** one.
 **
 ** Background steps let an extent be overdue by a sixteenth of the shortest time
-** to live, in order to find more due rows in it at once.  A row therefore lives
-** at most seventeen sixteenths of its time, as far as steps keep up, and can be
+** to live, in order to find more due rows in it in one pass.  A row therefore
+** lives at most seventeen sixteenths of its time, if steps keep up, and can be
 ** read until it is removed.  emb_expire removes all due rows.
 **
 ** REMOVAL   and waiting: see sweep.h.

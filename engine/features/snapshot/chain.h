@@ -40,7 +40,7 @@ struct chain {
   uint8_t uuid[16];           /* 24-39 of the store that the files come from */
   uint64_t from, to;          /* 40-55 ids of marks */
   uint64_t number;            /* 56-63 of the file that led to `to` */
-  char name[PACK_NAME_BYTES]; /* 64-135 what `to` is called */
+  char name[PACK_NAME_BYTES]; /* 64-135 name of the state `to` */
   char zeros[120];            /* 136-255 */
 };
 _Static_assert(sizeof(struct chain) == 256, "chain");

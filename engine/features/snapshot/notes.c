@@ -43,9 +43,9 @@ static void note_change(void *arg, const struct row_event *event) {
   if ((settled && !mark) || EMB_SEED(SEED_MOVE_NOT_NOTED)) {
     return; /* the commit is before the mark */
   }
-  /* A record above the mark needs no note, nor does one that was and stays
-  ** below, which the index has; but one that a commit put below after the mark
-  ** does. */
+  /* A record above the mark needs no note.  Nor does a record that was below
+  ** the mark and stays below: the index has it.  But a record that a commit
+  ** put below the mark after the mark was made needs one. */
   if (settled ? !(from && from < mark) && to >= mark
               : !from || (mark && (from >= mark || to < mark))) {
     return;

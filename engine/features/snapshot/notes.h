@@ -16,14 +16,14 @@
 **                     is everything that its session did before
 **   deletion          has no new address: it came before the mark if the log
 **                     was not yet sealed there (log.read_only) at that time
-**   commit            is as a whole before the mark or after it, whatever the
-**                     addresses of its records: mark and commit exclude each
-**                     other (open_txn.lock of the store)
-**   compaction        does not run in this time (ckpt_lock)
+**   commit            is wholly before the mark or wholly after it, whatever
+**                     the addresses of its records: mark and commit exclude
+**                     each other (open_txn.lock of the store)
+**   compaction        does not run during this time (ckpt_lock)
 **
-** Of several notes of a key the first one says where the key was, or that it
-** was absent; but as long as only immediate writes followed, the highest
-** address below the mark does.
+** If a key has several notes, the first one says where the key was, or that it
+** was absent.  But as long as only immediate writes followed, the key was at
+** the highest address below the mark.
 **
 ** THREADS  A session that does not see the observer yet has left the epoch
 **          before the mark is made (notes__begin).

@@ -7,15 +7,15 @@
 **   3  a transaction begins; may this file come next?           [chain__check]
 **   4  a durable record says that it is being applied           [chain__begin]
 **   5  its rows are put; with a whole snapshot, all other keys are deleted
-**   6  commit, checkpoint, and a record that the file is in     [chain__end]
+**   6  commit, checkpoint, and a record of the applied file     [chain__end]
 **
 ** The transaction ends with the commit, and other writers continue; step 2
 ** ensures that no other file is taken before the chain and the position
 ** describe this one.  Two files taken at the same time would leave a chain
 ** that names one of them and rows of the other.  Readers see the old table
 ** until the commit, and the new one from then on.  A failure before the commit
-** leaves the table and its chain unchanged.  After a crash the table is one of
-** the two, and the chain names both.
+** leaves the table and its chain unchanged.  After a crash the table is either
+** the old or the new one, and the chain names both.
 */
 #include "restore.h"
 #include "engine/table/jobs/progress.h"

@@ -39,9 +39,9 @@
 #define SNAPSHOT_FORMAT 1
 #define SNAPSHOT_MAGIC "embssnap"
 
-/* Changes after a snapshot, as seen from a later one, are records at another
-** address than before that have a higher version than the snapshot's, or lie
-** below its mark (of a transaction that was open then). */
+/* The changes between a snapshot and a later one are the records whose address
+** differs between the two, and which have a higher version than the earlier
+** snapshot's, or lie below its mark (of a transaction that was open then). */
 struct snapshot_head {
   char magic[8];    /* 00-07 "embssnap" */
   uint32_t format;  /* 08-11 */
@@ -115,9 +115,9 @@ int snapshot__make(struct core *core, struct snapshots *list, const char *name,
 /* As above, but without a name, and in two steps, for a backup: the first step
 ** fixes the moment; sessions make notes until the second has written the index,
 ** or until snapshot_give_up.  Hold ckpt_lock from the first step to the end of
-** the second.  The file is made in dir and unlinked at once. `list` keeps the
-** snapshot, as a dropped one, until its one user gives it back; if it is NULL,
-** the caller must close the snapshot.  On error there is no snapshot. */
+** the second.  The file is made in dir and unlinked immediately. `list` keeps
+** the snapshot, as a dropped one, until its one user gives it back; if it is
+** NULL, the caller must close the snapshot.  On error there is no snapshot. */
 int snapshot_start(struct core *core, struct epoch_slot *slot, const char *dir,
                    pthread_mutex_t *settle, struct snapshot_making *m,
                    emb_err *err);

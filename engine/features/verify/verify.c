@@ -126,9 +126,9 @@ static int survey_extent(struct verify *v, uint64_t number, uint64_t flushed,
 }
 
 /* Returns the number of live records the counters give for an extent, or 0 if
-** it is nowhere.  Inside an epoch a session changes the index and the count one
-** after the other, and may lose the processor in between: with every session
-** out they agree. */
+** the extent is nowhere.  Inside an epoch a session changes the index and the
+** count one after the other, and may lose the processor in between: with every
+** session out they agree. */
 static int32_t live_counted(struct verify *v, uint64_t number) {
   struct core *core = v->s->core;
   pthread_mutex_lock(&core->flush_lock);
@@ -225,8 +225,8 @@ static int64_t tally_parts(struct verify *v, struct tally *tally,
 }
 
 /* Compares the keys in the index with their number, and looks up each.  Works
-** part by part, so that others can continue; only if keys were added or removed
-** during the check, or something is wrong, all parts at once. */
+** part by part, so that other sessions can continue; only if keys were added
+** or removed during the check, or something is wrong, all parts together. */
 static int check_index(struct verify *v) {
   struct core *core = v->s->core;
   struct tally tally = {&core->index, 0, 0};

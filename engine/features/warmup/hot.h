@@ -4,8 +4,8 @@
 **
 ** A table that fits into its budget is read as a whole after an open
 ** (warmup/warm.h) and needs no such file.  For a larger table each checkpoint,
-** and the close of a process that only read, writes down what was in memory
-** then; the next open reads those records back.
+** and the close of a process that only read, records what was in memory; the
+** next open reads those records back.
 **
 ** The file is advice, never data: each record it names is looked up in the
 ** index like a guess.  So the file may be missing, damaged, older or of another

@@ -12,13 +12,14 @@
 #include "engine/table/session/session.h"
 #include "engine/table/store/metrics.h"
 
-/* Unwanted bytes that a request may read along. */
+/* Unwanted bytes that one request may include. */
 #define GAP_BYTES 65536u
 /* Maximum time that a round reads before it looks for other work. */
 #define ROUND_US UINT64_C(20000)
-/* A piece that runs beside Gets is an extent, plus one more for every so many
-** pages that they read since the last piece: a call with a hundred reads in
-** flight waits for the last of them, which one more read hardly delays. */
+/* A piece that runs while Gets read the disk is one extent, plus one more for
+** every PAGES_OF_GETS pages that they read since the last piece: a call with a
+** hundred reads in flight waits for the last of them, which one more read
+** hardly delays. */
 #define PAGES_OF_GETS 32
 /* After each checkpoint that a reader loads there are records to read: those
 ** that changed (kernel/resident.c), and those that were in its cache. */
@@ -740,7 +741,7 @@ int local_warm(emb_session *s) {
   return rc;
 }
 
-/* A process that never owned the store writes down its own hot set. */
+/* A process that never owned the store writes its own hot set. */
 static void warm_leave(emb_store *store) {
   struct core *core = &store->core;
   struct manifest m;

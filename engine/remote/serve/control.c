@@ -104,7 +104,7 @@ static int control_link(emb_session *s, int *is_served, emb_err *err) {
   if (opens) {
     moment.interrupt = opens->interrupt;
     moment.interrupt_arg = opens->interrupt_arg;
-    /* None is left if that process was just waited for in vain. */
+    /* No time is left if a wait for that process has just failed. */
     moment.spent_us = opens->spent_us;
     moment.is_silent = opens->is_silent;
     moment.process = opens->process;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** decided.c -- tells the next owner how a transaction ended whose owner went
-** away after preparing it.
+** decided.c -- tells the next owner how a prepared transaction ended whose
+** owner has gone.
 */
 #include "route.h"
 #include "remote_calls.h"

@@ -7,7 +7,8 @@
 ** FORK      A child process has no hub thread, so it starts with a hub of its
 **           own.  The hub is kept in the data shared by the stores of a process
 **           (process/process.h).
-** FAILURE   If the hub cannot be created, neither is the server: errno.
+** FAILURE   If the hub cannot be created, the server is not created either:
+**           errno.
 */
 #include "hub.h"
 

@@ -4,7 +4,7 @@
 **
 ** WAITING   The client sleeps until it has the slot's turn.  It polls for an
 **           interrupt and for the owner's presence: the socket reports the end
-**           of a process at once, but a wait on shared memory does not.
+**           of a process immediately, but a wait on shared memory does not.
 ** THE OWNER HAS LEFT  A call that was not begun is sent to the next owner.  A
 **           session that had nothing there (no transaction, leases or tickets,
 **           and nothing open except scans, which continue [remote_scan.c]) does
@@ -17,8 +17,8 @@
 **           commit is neither withdrawn nor given up: its coordinator has
 **           decided, so it stays in the slot and is carried out when the owner
 **           resumes, or decided as after the owner's death.  The caller
-**           continues at once, and the next call first waits for the commit's
-**           answer (link.owes).
+**           continues immediately, and the next call first waits for the
+**           commit's answer (link.owes).
 */
 #include "link.h"
 
@@ -212,7 +212,7 @@ int link__lock_of(emb_store *store, enum env_lock_state *state, int64_t *holder,
 }
 
 /* Is the link really to the owner?  A child of a former owner may have
-** inherited its socket, on which nobody would ever answer. */
+** inherited its socket, on which no process would ever answer. */
 static int is_owners(emb_session *s, const struct link *link) {
   enum env_lock_state state;
   int64_t holder;

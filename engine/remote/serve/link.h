@@ -32,7 +32,7 @@ struct link {
 /* How a link may fail to be made. */
 enum link_trial {
   LINK_MADE = 0,
-  LINK_NOBODY,  /* nobody serves: there is no socket */
+  LINK_NOBODY,  /* no process serves: there is no socket */
   LINK_LATER,   /* the owner is starting, leaving or has just died: retry */
   LINK_REFUSED, /* the session's error says why */
   LINK_HUNG_UP, /* only within link.c: hung up on our hello without an answer */

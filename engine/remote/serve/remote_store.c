@@ -58,7 +58,7 @@ void remote_state(const emb_store *store, uint64_t *state) {
   }
 }
 
-/* Is this metric always this process's own, whoever owns the store? */
+/* Is this metric always this process's own, even if another owns the store? */
 static int is_own_stat(const char *name) {
   return strcmp(name, "owner") == 0 || strcmp(name, "directory") == 0;
 }

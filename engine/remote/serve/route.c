@@ -5,9 +5,9 @@
 ** STATES of a process that has a store open, as each call finds them
 **
 **   owner     carries out its own calls, and serves others [server.c]
-**   reader    nobody owns the store, which was closed cleanly: the checkpoint
-**             in memory is the newest state.  Each call reads the manifest
-**             first, and so notices a new owner
+**   reader    no process owns the store, which was closed cleanly: the
+**             checkpoint in memory is the newest state.  Each call reads the
+**             manifest first, and so notices a new owner
 **   client    another process owns the store.  Each session is linked to that
 **             process at its next call [link.c]
 **
@@ -199,7 +199,7 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
 
 /* ---- the owner begins and ends ------------------------------------------- */
 
-/* Removes the name of a socket that nobody listens on. */
+/* Removes the name of a socket that no process listens on. */
 static void remove_socket(emb_store *store) {
   struct core *core = &store->core;
   char path[PATH_BYTES];

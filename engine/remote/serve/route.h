@@ -12,8 +12,8 @@
 ** session->link says where to make the call.  An error is the call's result. */
 int route_session(emb_session *s);
 /* Links the session to the owner, if there is one that serves; waits while an
-** owner is starting or leaving.  EMB_OK without a link means that nobody has
-** the lock, or that its holder does not serve (ALONE). */
+** owner is starting or leaving.  EMB_OK without a link means that no other
+** process has the lock, or that its holder does not serve (ALONE). */
 int route__find_owner(emb_session *s);
 /* Called when a call has returned CALL_ELSEWHERE: it was not carried out,
 ** because another process owns the store, or no longer does.  EMB_OK: retry the

@@ -9,7 +9,7 @@
 **
 ** ANSWER    The client can change the answer at any time.  So a single element
 **           that the call reads back, a count or a ticket, is in private
-**           memory.  In arrays the engine only writes.
+**           memory.  The engine only writes to arrays.
 */
 #include "run.h"
 

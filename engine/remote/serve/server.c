@@ -18,10 +18,10 @@
 
 /* Time a client has to say hello. */
 #define HELLO_US 5000000
-/* Time that a leaving owner gives to calls that wait for something, */
+/* Time that a leaving owner gives to calls that wait for something. */
 #define LEAVE_US 2000000
-/* and to a prepared transaction: its COMMIT has begun, and if it is not over by
-** then, others find it in doubt. */
+/* Time that it gives to a prepared transaction: its COMMIT has begun, and if
+** it is not over by then, others find it in doubt. */
 #define LEAVE_PREPARED_US 30000000
 
 /* Left behind by a process that died; the next owner replaces it. */

@@ -14,8 +14,8 @@ struct server;
 ** this process closes the store. */
 int server__start(emb_store *store, struct server **server, emb_err *err);
 /* Lets running calls end, or aborts those that leave nothing behind; later
-** requests are answered that the owner has left.  Closes the clients' sessions;
-** a prepared transaction stays in doubt. */
+** requests get the answer that the owner has left.  Closes the clients'
+** sessions; a prepared transaction stays in doubt. */
 void server__stop(struct server *server);
 /* Called after server__stop: clients may go elsewhere.  in_peace: nothing is
 ** lost. */

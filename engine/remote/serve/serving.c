@@ -4,14 +4,14 @@
 ** calls one after the other, until it ends.
 **
 ** THREADS   The hub's thread [hub.h] handles new clients, messages outside the
-**           slots, and the end of a client, which the system reports at once.
-**           Each client's session has its own thread.  It sleeps until the
-**           client makes a request, carries the request out like any caller of
-**           the engine, and waits like any caller for a lease, a key or a
-**           transaction.  So the engine knows nothing of serving.  After
-**           PARK_US without a call the thread ends, and the next call's message
-**           starts another [session_park, serving__unpark]: of hundreds of
-**           tables few are used at a time.
+**           slots, and the end of a client, which the system reports
+**           immediately.  Each client's session has its own thread.  It sleeps
+**           until the client makes a request, carries the request out like any
+**           caller of the engine, and waits like any caller for a lease, a key
+**           or a transaction.  So the engine knows nothing of serving.  After
+**           PARK_US without a call the thread ends, and the next call's
+**           message starts another [session_park, serving__unpark]: of
+**           hundreds of tables few are used at a time.
 ** A CLIENT THAT DIES  is a session that is closed: its transaction is rolled
 **           back, and its leases are given back.  If the transaction was
 **           prepared, its coordinator may have decided; then only the

@@ -95,7 +95,7 @@ int serving__awaits_txn(struct server *server);
 ** report. */
 int serving__interrupted(void *arg);
 void serving__report(void *arg, const char *line);
-/* Frees both. */
+/* Frees the memory lent for a request and its answer. */
 void serving__free_lent(struct env *env, struct env_shared lent[2]);
 /* Called in the hub's thread, after the session's thread has ended. */
 void serving__free(struct serving *v);

@@ -162,7 +162,7 @@ uint64_t shape__view(struct env *env, const char *path) {
   }
   (void)env->identity(env, path, id);
   const char *slash = strrchr(path, '/');
-  size_t n = slash ? (size_t)(slash - path) + 1 : 0; /* with it: the root */
+  size_t n = slash ? (size_t)(slash - path) + 1 : 0; /* with the slash */
   if (n && n < sizeof parent) {
     memcpy(parent, path, n);
     parent[n] = 0;

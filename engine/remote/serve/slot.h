@@ -48,7 +48,7 @@
 /* Not resident until touched: a batch touches only what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)
 #define SLOT_TEXT_BYTES 508
-/* Arrays in requests and answers begin at multiples of it. */
+/* Arrays in requests and answers begin at multiples of this. */
 #define SLOT_ALIGN 64
 
 enum slot_turn {
@@ -70,8 +70,8 @@ enum {
   SLOT_HAS_PREPARED = 2,
   SLOT_HAS_LEASES = 4,
   SLOT_HAS_TICKETS = 8,
-  SLOT_MET_DOUBT = 16, /* the call met slot.met_doubt, undecided */
-  SLOT_MET_ORPHAN = 32 /* which no session will decide */
+  SLOT_MET_DOUBT = 16, /* the call met slot.met_doubt undecided */
+  SLOT_MET_ORPHAN = 32 /* no session will decide slot.met_doubt */
 };
 
 /* Most prefetches and write-backs a session may have in flight. */

@@ -6,7 +6,8 @@
 ** texts arrive in a message, so each distinct text is kept once: names of
 ** states, and occasionally an error.
 **
-** THREADS  Any.  If two threads keep the same text at once, it is stored twice.
+** THREADS  Any.  If two threads keep the same text at the same time, it is
+**          stored twice.
 */
 #include "stat_text.h"
 

@@ -18,8 +18,8 @@
 #include "share.h"
 
 /* Limits on clients that have not said hello, and on sessions of other users,
-** so that they do not exhaust the owner's descriptors; and on memory lent at
-** once. */
+** so that they do not exhaust the owner's descriptors; and on the memory lent
+** at any time. */
 #define SILENT_MAX 64
 #define FOREIGN_MAX 64
 #define LENT_MAX ((size_t)1 << 36)

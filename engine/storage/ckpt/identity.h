@@ -18,9 +18,9 @@
 **                             last read or wrote, with the same uuid
 **
 **           Costs three stats, an open and a 4 KiB read.  No file is kept open
-**           for the check, so that an idle table uses few descriptors.  Only if
-**           a slot looks different are both read and their checksums verified,
-**           since one may be damaged.
+**           for the check, so that an idle table uses few descriptors.  Both
+**           are read and their checksums verified only if a slot looks
+**           different, since one may be damaged.
 ** FAILURE   Foreign files fail the store permanently (log_give_up): reads
 **           continue, but nothing more is written or created in the directory.
 **           A system error during the check is EMB_IOERR, and does not fail the

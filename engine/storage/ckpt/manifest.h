@@ -77,10 +77,10 @@ int manifest__newest(struct env *env, struct env_file *file,
 /* Reads the higher generation of the two slots without checking them: a cheap
 ** test for a new checkpoint.  Returns an errno. */
 int manifest_look(struct env *env, struct env_file *file, uint64_t *newest);
-/* Finds a slot that is damaged: not valid, although it was written.  (The
-** second slot may never have been, in a store made by an earlier version and
-** not written since.)  *damaged: its number, or -1.  The other slot may be in
-** use. */
+/* Finds a slot that is damaged: not valid, although it was written.  (In a
+** store made by an earlier version and not written since, the second slot may
+** never have been written.)  *damaged: its number, or -1.  The other slot may
+** be in use. */
 int manifest_check(struct env *env, const char *dir, int *damaged,
                    emb_err *err);
 #define MANIFEST_NAME "manifest"

@@ -9,7 +9,7 @@
 **
 ** STATES    filling --gone_sort--> sorted, being read by gone_next
 ** MEMORY    16 bytes per deletion, up to GONE_ITEMS of them.  Beyond that they
-**           are sorted and written as a run to an unnamed file beside the
+**           are sorted and written as a run to an unnamed file next to the
 **           store, and the runs are merged when read: 4 KiB per run.  So a
 **           delta with a thousand million deletions takes 62 MiB and a file of
 **           16 GB.

@@ -7,8 +7,8 @@
 **
 ** CHAIN     The deltas of one consumer of one source are numbered from 1 on:
 **           one more than the number acknowledged before.  Each runs from one
-**           mark to another, of which only the `end` fields matter here, and
-**           gives the values at its end.  A delta exported again before it was
+**           mark to another (only their `end` fields matter here), and gives
+**           the values at its end.  A delta exported again before it was
 **           acknowledged has the same number and beginning, and a later end.
 **
 **             end of the delta <= ours              applied already: skip

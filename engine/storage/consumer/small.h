@@ -11,7 +11,7 @@
 #include "engine/base/env/replace.h"
 
 /* Reads a file of exactly `bytes` bytes.  EMB_CORRUPT: it has another length;
-** *missing (or NULL): EMB_CANTOPEN was because there is no such file. */
+** *missing (or NULL): EMB_CANTOPEN means that there is no such file. */
 int small__read(struct core *core, const char *name, void *to, size_t bytes,
                 int *missing, emb_err *err);
 /* Writes the new file durably under the name `made`. */

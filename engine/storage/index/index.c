@@ -114,8 +114,9 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
 
 /* Keys in the same step of a lookup: while the buckets of one block are fetched
 ** from memory, the previous block is matched.  The loops are short and have no
-** unpredictable branches: the processor works on many rows at once, and the
-** more of them fit into its window, the more memory accesses overlap. */
+** unpredictable branches: the processor works on many rows at the same time,
+** and the more of them fit into its window, the more memory accesses
+** overlap. */
 #define BLOCK 32
 
 struct index_probe {

@@ -280,8 +280,8 @@ uint64_t index_bytes(const struct index *index);
 int index_reserve(struct index *index, uint32_t part, uint64_t n);
 /* Replaces the table of a nearly empty partition by one that fits; if there is
 ** no memory for the new table, the partition stays unchanged.  Like
-** index_insert, it may run beside other threads: inside an epoch, without a
-** latch. */
+** index_insert, it may run concurrently with other threads: inside an epoch,
+** without a latch. */
 void index_shrink(struct index *index, uint32_t part);
 /* Call after shrinking: sets index_places to the current size of the largest
 ** partition. */
@@ -311,7 +311,7 @@ struct entry *index__table_insert(struct index_table *table, int64_t key,
                                   _Atomic uint32_t *seq);
 
 /* index_valid.c, for emb_check.  Call the first under the partition's lock,
-** beside lookups and removals; the second when the caller is alone. */
+** while lookups and removals may run; the second when the caller is alone. */
 int index_part_valid(const struct index *index, const struct index_part *part);
 int index_valid(const struct index *index);
 

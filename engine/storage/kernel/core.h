@@ -139,8 +139,8 @@ struct core {
   ** 0; first page of the transaction that is open or in doubt, 0 if none:
   ** recovery starts there at the latest, compaction stays below; whether the
   ** open transaction has all its pages, so that its commit writes none; the
-  ** page that the newest mark beside it left empty, or 0 (the last two under
-  ** open_txn.lock, in core_mark). */
+  ** page that the newest mark taken while it was open left empty, or 0 (the
+  ** last two under open_txn.lock, in core_mark). */
   _Atomic uint64_t txn_last;
   _Atomic uint64_t txn_committed;
   _Atomic uint64_t txn_settling;
@@ -428,9 +428,9 @@ struct core_marking {
   struct epoch_slot *slot;
   void (*then)(void *arg, uint64_t mark);
   void *arg;
-  /* Everything below this page must be durable before anyone learns the mark,
-  ** so that the next mark is higher if anything has changed by then, also after
-  ** a crash. */
+  /* Everything below this page must be durable before any caller learns the
+  ** mark, so that the next mark is higher if anything has changed by then,
+  ** also after a crash. */
   uint64_t below;
 };
 int core_mark(struct core *core, struct core_marking *m, emb_err *err);

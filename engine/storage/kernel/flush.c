@@ -3,17 +3,17 @@
 ** flush.c -- keeps frames free, and makes writes durable on demand.
 **
 ** The log may use all frames that the cache does not have.  When fewer frames
-** than the low water are free, the log's oldest extents are paged out.  Before
-** that they are sealed and written, in batches of half of the log's frames, so
-** that one epoch_wait and one large sequential write serve many pages.  The
-** cache gets frames from the log while the log has more than its minimum.  It
-** gives them back when the log has less, when the cache is useless
-** (judge_cache), and when an eighth of its slots and a frame are free because
-** their keys were put.
+** than the low-water mark are free, the log's oldest extents are paged out.
+** Before that they are sealed and written, in batches of half of the log's
+** frames, so that one epoch_wait and one large sequential write serve many
+** pages.  The cache gets frames from the log while the log has more than its
+** minimum.  It gives them back when the log has less, when the cache is
+** useless (judge_cache), and when an eighth of its slots and a frame are free
+** because their keys were put.
 **
 ** After the budget was lowered (frames.h) both give up frames in proportion to
-** what they have, a piece at a time, and free frames beyond the low water leave
-** the pool.
+** what they have, a piece at a time, and free frames beyond the low-water mark
+** leave the pool.
 */
 #include <string.h>
 
@@ -345,7 +345,7 @@ int core_flush_below(struct core *core, uint64_t page, emb_err *err) {
   }
   rc = rc ? rc : core_failed(core, err);
   if (!rc && (atomic_load(&log->moved) || atomic_load(&log->synced) < page)) {
-    rc = log_sync(log, err); /* flushing goes on beside it */
+    rc = log_sync(log, err); /* flushing continues during it */
     count_add(&core->counters.syncs, 1);
   }
   return rc;

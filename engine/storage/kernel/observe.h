@@ -28,8 +28,9 @@
 ** MAY       Read the event and allocate.  Take a lock of its own that is held
 **           for a few instructions only, and never while waiting for a latch,
 **           the epoch, a frame or the disk.  It must not call the store.
-** FAILURE   There is none: the row changes all the same.  An observer that runs
-**           out of memory records that it is incomplete, as notes and scans do.
+** FAILURE   There is none: the row changes in any case.  An observer that runs
+**           out of memory records that it is incomplete, as notes and scans
+**           do.
 ** RECORD    event.record is the new record, complete (value and version), valid
 **           during the call.  NULL if there is none, or if it is only on disk:
 **           rows loaded from a checkpoint, and rows of a large transaction

@@ -323,7 +323,7 @@ static int64_t spare_slots(struct cache *cache, uint32_t frame) {
 }
 
 /* Takes one more frame if the slots are used up.  If the pool has none, does
-** not ask the log: whatever is in memory already is as good. */
+** not ask the log: the records already in memory are as good. */
 static int grow_warm(struct core *core, uint32_t keep) {
   struct cache *cache = &core->cache;
   if (!promote_is_full(cache) && atomic_load(&cache->frame_count)) {

@@ -21,7 +21,7 @@ void reserve_index_path(char *to, size_t size, const char *dir,
   snprintf(to, size, "%s/index-%016llx", dir, (unsigned long long)generation);
 }
 
-/* The path of the file to which the next index is, or is being, written. */
+/* The path of the file for the next index, or for the index being written. */
 static void next_path(const struct core *core, char *to, size_t size) {
   if (core->index_next) {
     reserve_index_path(to, size, core->dir, core->index_next);

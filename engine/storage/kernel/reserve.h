@@ -13,8 +13,8 @@
 **            renamed.  Both the spare and the present index file have enough
 **            blocks for the next index, with every key that may exist by then
 **   yield    a kept file slot is given up for SQLite's journal, or for any
-**            other file that a commit must write beside the store, if the file
-**            system has no space left
+**            other file that a commit must write in addition to the store, if
+**            the file system has no space left
 **
 ** INVARIANT R1  The log gets file slots only while the index files are long
 **               enough.

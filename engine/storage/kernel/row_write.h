@@ -125,9 +125,9 @@ void row_remove(struct core *core, int64_t key, uint64_t hash,
 #define ROW_SAME 0
 void row_settle(struct core *core, int64_t key, uint64_t hash, uint64_t address,
                 uint32_t give, const void *session);
-/* Compaction: moves a record from one log address to another, which has a copy,
-** whatever the tier.  0: the key has moved or is claimed, and the copy was
-** unfilled. */
+/* Compaction: moves a record from one log address to another, where there is a
+** copy, whatever the tier.  0: the key has moved or is claimed, and the copy
+** was unfilled. */
 int row_move(struct core *core, int64_t key, uint64_t hash, uint64_t from,
              uint64_t to);
 

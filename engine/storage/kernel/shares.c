@@ -5,7 +5,7 @@
 */
 #include "core.h"
 
-/* The low water of a budget of `frames` frames. */
+/* The low-water mark of a budget of `frames` frames. */
 static uint32_t low_water(uint32_t frames) {
   uint32_t low = frames / 32;
   return low < 2 ? 2 : low > 16 ? 16 : low;

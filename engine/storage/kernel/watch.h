@@ -20,8 +20,8 @@
 ** records below `end` that become visible only when it commits.  The scan
 ** skips the transaction's pages (skip_txn).  The commit reports moves into them
 ** like moves beyond end, and marks each page in `settled`: records that leave
-** such a page later were delivered.  To a scan of the transaction's own
-** session, its writes are visible, and reported, at once.
+** such a page later were delivered.  A scan of the transaction's own session
+** sees the writes immediately, and they are reported to it immediately.
 **
 ** The watch is an observer (observe.h), called for changes while a scan is
 ** open.
@@ -70,7 +70,7 @@ static inline int watch_any(const struct core *core) {
   return observe_is_on(&core->observers, &core->watch);
 }
 /* Reports a write of the session's transaction, which the session's own scans
-** see at once: the key's record goes from one log address to another. */
+** see immediately: the key's record goes from one log address to another. */
 void watch_own_write(struct core *core, int64_t key, uint64_t from, uint64_t to,
                      const void *session);
 /* Ends the session's scans: its transaction was rolled back. */

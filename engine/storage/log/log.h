@@ -338,7 +338,7 @@ int log_flush(struct log *log, struct env_queue **queue, uint64_t *wrote,
 /* As log_flush, but for a few extents only, below page `upto`. */
 int log_flush_piece(struct log *log, struct env_queue **queue, uint64_t upto,
                     uint64_t *wrote, emb_err *err);
-/* Makes everything flushed durable.  May run beside a flush. */
+/* Makes everything flushed durable.  May run concurrently with a flush. */
 int log_sync(struct log *log, emb_err *err);
 /* Chooses up to n (at most LOG_CHOOSE_MAX) written extents to page out: those
 ** with the fewest live records, the oldest first among equals, since records

@@ -33,7 +33,7 @@ struct sink {
   int in_flight;
 };
 
-/* room: most bytes ever added at once. */
+/* room: most bytes ever added by one call. */
 int sink__open(struct sink *sink, struct env *env, const char *path,
                size_t room, emb_err *err);
 /* From now on writes go through a queue of this kind, if available. */

@@ -24,8 +24,8 @@
 #include "bag.h"
 
 /* Gradients that are summed up before they are applied: as many as fit the
-** second-level cache beside their records, but enough keys for many concurrent
-** disk reads. */
+** second-level cache together with their records, but enough keys for many
+** concurrent disk reads. */
 #define PIECE_BYTES (256u << 10)
 #define PIECE_ROWS 128u
 
@@ -35,11 +35,11 @@ struct bag_sums {
   const struct pooling_form *form;
   const float *gradients;
   size_t n;             /* rows: keys of the batch */
-  size_t distinct;      /* distinct keys, in order of first occurrence: */
-  int64_t *keys;        /* each key, */
-  uint32_t *times;      /* the number of its rows, */
-  uint32_t *ends;       /* where these end in `rows`, */
-  uint8_t *found;       /* and whether it is present */
+  size_t distinct;      /* distinct keys, in order of first occurrence */
+  int64_t *keys;        /* each distinct key */
+  uint32_t *times;      /* number of the key's rows */
+  uint32_t *ends;       /* where these rows end in `rows` */
+  uint8_t *found;       /* is the key present? */
   uint32_t *rows;       /* grouped by key */
   uint32_t *bag;        /* of each row */
   uint32_t *number;     /* for the first row of each key: index of the key */

@@ -16,8 +16,8 @@
 **              median of the r_i and D the median of |r_i - M| (Iglewicz and
 **              Hoaglin, 1993, who recommend z = 3.5).  The median of an even
 **              number of values is the mean of the two in the middle.  D is 0
-**              if more than half of the norms are equal: then every other one
-**              is an outlier.
+**              if more than half of the norms are equal: then every norm that
+**              differs is an outlier.
 **   cosine(c)  g_i is an outlier if g_i . G < c |g_i| |G|, where G is the mean
 **              of all g_i.  If g_i or G is zero, there is no angle, and g_i is
 **              no outlier.

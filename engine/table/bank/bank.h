@@ -44,9 +44,9 @@
 **           transaction's own session does not wait, because it sees its own
 **           row, which is older.  A gradient for such a key waits before it is
 **           kept.
-** FAILURE   Of a flush: the gradients are kept, and every call that needs the
-**           row gets the error, even a read, and also in a store that has
-**           FAILED.  Of keeping a gradient: as in emb_put, a prefix of the
+** FAILURE   A flush that fails keeps the gradients, and every call that needs
+**           the row gets the error, even a read, and also in a store that has
+**           FAILED.  Keeping gradients fails as emb_put does: a prefix of the
 **           batch is kept.  A crash loses pending gradients, as it loses rows
 **           that emb_put wrote since the last checkpoint, commit or close;
 **           these three flush first.
@@ -228,10 +228,10 @@ int bank__rows(emb_session *s, const int64_t *keys, size_t n);
 /* ---- gradients.c --------------------------------------------------------- */
 
 struct rmw_ask;
-/* Must these gradients be applied at once?  The answer holds for all gradients
-** of a call. */
+/* Must these gradients be applied immediately?  The answer holds for all
+** gradients of a call. */
 int bank_at_once(const emb_session *s, const emb_update *how);
-/* Applies gradients, at once or averaged if the store averages. */
+/* Applies gradients, immediately or averaged if the store averages. */
 int bank_gradients(emb_session *s, const struct rmw_ask *ask, int at_once);
 /* The function that the store's `average` points to. */
 int bank__apply_gradients(emb_session *s, const struct rmw_ask *ask);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** gradients.c -- emb_apply_gradients on a store that averages: at once, or kept
-** for the average.
+** gradients.c -- emb_apply_gradients on a store that averages: immediately, or
+** kept for the average.
 **
-** AT ONCE   Applied at once although the table averages, after the pending
+** AT ONCE   Applied immediately although the table averages, after the pending
 **           gradients of the keys: gradients with the vectors they were
 **           computed from (how->read), since each is compensated by its own
-**           vector; and gradients of a session that holds leases, since a lease
-**           is given back only when the new vector can be read.
+**           vector; and gradients of a session that holds leases, since a
+**           lease is given back only when the new vector can be read.
 ** KEPT      The checks of emb_apply_gradients are made now.  Gradients of a
 **           repeated key are first added up to one.  Nothing is kept for a key
 **           that is absent, in a table where updates do not insert rows.

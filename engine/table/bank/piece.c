@@ -3,7 +3,7 @@
 ** piece.c -- a piece of keys: their averages, and one batch of steps.
 **
 ** HELD      Keys held by a transaction are found beforehand and put back.  A
-**           key claimed a moment later ends the batch at once, because the
+**           key claimed a moment later ends the batch immediately, because the
 **           session's timeout is 0 here, and is put back, too (B3).
 ** ERROR     An error of a batch means that some row failed; the versions show
 **           which rows were done.  The others are tried one by one: a row whose

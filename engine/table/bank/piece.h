@@ -11,15 +11,15 @@ struct bank_piece {
   struct bank_item items[BANK_PIECE];
   uint32_t n, room; /* room: at most BANK_PIECE */
   uint64_t steps;   /* of the last bank__apply, like the next two */
-  int any_held;     /* a key was put back, because a transaction holds it: */
-  int64_t held;     /* this one */
+  int any_held;     /* a key was put back: a transaction holds it */
+  int64_t held;     /* that key */
   int64_t keys[BANK_PIECE];
   uint32_t times[BANK_PIECE];
   uint64_t versions[BANK_PIECE];
   int32_t left[BANK_PIECE]; /* 1: not applied yet */
   float *rows;              /* room * dim: the averages */
-  const float **list;       /* the gradients of one key, */
-  double *scratch;          /* and the memory to average them */
+  const float **list;       /* the gradients of one key */
+  double *scratch;          /* memory to average them */
 };
 
 /* NULL: out of memory. */

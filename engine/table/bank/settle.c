@@ -2,13 +2,13 @@
 **
 ** settle.c -- flushes: applies pending gradients.
 **
-** A flush runs in rounds.  A round takes the wanted keys that nobody has taken,
-** a piece at a time, and applies each piece as one batch (piece.c).  Then, if
-** the flush may wait: if another session has taken a key whose gradients are
-** older than the call, it waits until that session has finished, and runs
-** another round, since the key may have been put back.  If a transaction holds
-** a key, it waits a little and runs another round.  A round that finds neither
-** has done everything (B1).
+** A flush runs in rounds.  A round takes the wanted keys that no session has
+** taken, a piece at a time, and applies each piece as one batch (piece.c).
+** Then, if the flush may wait: if another session has taken a key whose
+** gradients are older than the call, it waits until that session has finished,
+** and runs another round, since the key may have been put back.  If a
+** transaction holds a key, it waits a little and runs another round.  A round
+** that finds neither has done everything (B1).
 */
 #include "engine/table/session/txn_map.h"
 #include "needs.h"
@@ -238,7 +238,7 @@ int bank__rows(emb_session *s, const int64_t *keys, size_t n) {
   return rc ? rc : bank__settle(s, &want, NULL);
 }
 
-/* Flushes those of n keys, at most BANK_PIECE, that are not present yet. */
+/* Of n keys, at most BANK_PIECE, flushes those that are not present yet. */
 static int rows_absent(emb_session *s, const int64_t *keys, uint32_t n) {
   int64_t absent[BANK_PIECE];
   size_t found = 0;

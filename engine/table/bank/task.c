@@ -5,9 +5,9 @@
 **
 ** EXPIRY    The task applies gradients that were pending for `expire`, a few
 **           pieces a run, with a session of its own.  It does not wait for keys
-**           that are taken or held: they are due again at once.  After an error
-**           it rests a little, since the cause is unlikely to have gone away.
-**           In emb_step, all pending gradients are due.
+**           that are taken or held: they are due again immediately.  After an
+**           error it rests a little, since the cause is unlikely to have gone
+**           away.  In emb_step, all pending gradients are due.
 ** LANE      A step may have to wait for room in the log, so the task runs under
 **           no lock.
 */

@@ -238,11 +238,12 @@ struct others {
 };
 
 /* Looks for a deadlock through the caller (SQLite).  The holder of the lease
-** may be waiting to commit, or for another session that is, and that commit for
-** a lock of this session's caller; or the holders need a statement to give
-** their leases back, and the caller blocks all writers.  None would proceed
-** before the timeout.  Gives up only after WAIT_MS, since a commit that is past
-** its decision looks the same.  NULL: no reason to give up. */
+** may be waiting to commit, or waiting for another session that waits to
+** commit, and that commit may be waiting for a lock of this session's caller;
+** or the holders need a statement to give their leases back, and the caller
+** blocks all writers.  No session would proceed before the timeout.  Gives up
+** only after WAIT_MS, since a commit that is past its decision looks the same.
+** NULL: no reason to give up. */
 static const char *in_the_way(emb_session *s, uint64_t now,
                               struct others *seen) {
   uint64_t undecided =

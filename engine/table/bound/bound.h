@@ -8,8 +8,8 @@
 ** where it must (bound_acquire).  A waiting session therefore holds, from the
 ** current call, only keys that sort before the one it waits for, and two
 ** batches cannot deadlock.  Leases from earlier calls can still deadlock: the
-** timeout ends such a wait, and a session that would wait for itself fails at
-** once.
+** timeout ends such a wait, and a session that would wait for itself fails
+** immediately.
 */
 #ifndef EMB_BOUND_H
 #define EMB_BOUND_H

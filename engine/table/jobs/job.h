@@ -2,12 +2,12 @@
 **
 ** job.h -- reads and writes that run while their session computes.
 **
-** ROLE      emb_lookahead, emb_prefetch and emb_write_back do at once what can
-**           be done in memory, and leave the rest as a job: records to read, or
-**           rows to write.  Worker threads of the store take slices of jobs;
-**           tune.h decides how many workers run, and how many requests each
-**           keeps in flight.  Without threads (EMB_OPEN_STEP), emb_step runs a
-**           slice, and so does a call that waits for a job.
+** ROLE      emb_lookahead, emb_prefetch and emb_write_back immediately do what
+**           can be done in memory, and leave the rest as a job: records to
+**           read, or rows to write.  Worker threads of the store take slices
+**           of jobs; tune.h decides how many workers run, and how many
+**           requests each keeps in flight.  Without threads (EMB_OPEN_STEP),
+**           emb_step runs a slice, and so does a call that waits for a job.
 ** STATES    of a job; all changes under jobs.lock:
 **
 **     made -> queued -> running (some slices) -> done -> freed by its session
@@ -102,7 +102,7 @@ struct job *job_new(emb_session *s, int kind, const int64_t *keys, size_t n);
 int job_read(emb_session *w, struct job *job, size_t from, size_t to);
 void job_free(struct job *job);
 /* Sorts the job's work and queues it for the workers; a job without work is
-** done at once. */
+** done immediately. */
 int job_start(struct job *job);
 int job_is_done(struct job *job);
 /* Waits for the end of the job; in step mode, runs it.  EMB_INTERRUPT when the

@@ -54,7 +54,7 @@ int hold_begin(emb_session *s, int *held) {
   if (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
     pthread_mutex_lock(&store->own.lock);
     if (!atomic_load(&store->own.is_owner) && !atomic_load(&store->dropped)) {
-      /* A lock on another checkpoint is one that the owner did not wait for:
+      /* The owner did not wait for a lock on another checkpoint:
       ** its holders have noticed by now. */
       if (store->own.locked !=
           store->checkpoint.manifest.index_generation + 1) {

@@ -36,7 +36,7 @@
 **                           claims the manifest before its first write
 **   not clean  FREE         recovers; if read-only, it cannot, and shows the
 **                           checkpoint
-**   not clean  UNSETTLED    waits, or asks the owner if that serves already;
+**   not clean  UNSETTLED    waits; if the owner already serves, asks it;
 **                           after the timeout EMB_BUSY
 **   not clean  SERVES       asks the owner; waits until it answers; after the
 **                           timeout EMB_BUSY             [route__find_owner]
@@ -46,12 +46,12 @@
 ** A process takes the lock as UNSETTLED, in one step, and settles it when a
 ** checkpoint contains everything recovered and nothing is in doubt
 ** [own_settle].  The manifest is read again because the owner may have settled
-** between the first read and the look at the lock.  A process opened to be
-** alone asks nobody, and treats SERVES as ALONE.  A reader looks at most every
-** REFRESH_US, or after a hint that there may be something newer [emb_look].  A
-** scan keeps its checkpoint [hold.c] for its own reads.  If an owner has come
-** and gone during the scan, the next other read loads the state that owner
-** left, and the scan ends with EMB_BUSY.
+** between the first read and the look at the lock.  A process that opened the
+** store with EMB_OPEN_ALONE asks no owner, and treats SERVES as ALONE.  A
+** reader looks at most every REFRESH_US, or after a hint that there may be
+** something newer [emb_look].  A scan keeps its checkpoint [hold.c] for its
+** own reads.  If an owner has come and gone during the scan, the next other
+** read loads the state that owner left, and the scan ends with EMB_BUSY.
 **
 ** A call that has begun to read and finds a record replaced [own_reload] may
 ** continue with the owner's last checkpoint, which is not older than the one
@@ -86,7 +86,7 @@ int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
     return rc;
   }
   int os = core->env->lock_look(core->env, path, state, holder);
-  if (os == EACCES) { /* owned by another user, who serves nobody else */
+  if (os == EACCES) { /* another user's: it serves no other user */
     *state = ENV_LOCK_ALONE;
     os = 0;
   }

@@ -38,10 +38,10 @@ void own_unlock(emb_store *store);
 /* own_take, if the manifest says that its owner did not close: that owner died,
 ** or it is alive and its last checkpoint is all that can be seen.  EMB_BUSY,
 ** without a text: another process owns the store, and *manifest was read again;
-** or none needs to, since the manifest is clean.  OWN_RECOVERING: another
-** process is recovering the store, or has just released the lock; OWN_SERVED:
-** another process serves it.  After these two, nothing may be shown before
-** another attempt. */
+** or no process needs to own it, since the manifest is clean.  OWN_RECOVERING:
+** another process is recovering the store, or has just released the lock;
+** OWN_SERVED: another process serves it.  After these two, nothing may be
+** shown before another attempt. */
 int own_take_if_dead(emb_store *store, struct manifest *manifest, emb_err *err);
 /* How another process holds the lock, and which process, if its pid is visible.
 ** Not to be called where this process may be the owner: see link__lock_of. */

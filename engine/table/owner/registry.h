@@ -23,7 +23,7 @@ void registry_each(void (*visit)(void *arg, emb_store *store), void *arg);
 /* EMB_CANTOPEN: the path is too long for the files of a store. */
 int registry_check_path(const char *dir, emb_err *err);
 /* *there: whether something is at this path; id identifies it.  It is an error
-** if that cannot be found out: an open store must not be opened a second time
+** if that cannot be determined: an open store must not be opened a second time
 ** in this process. */
 int registry_identify(const char *dir, uint64_t id[2], int *there,
                       emb_err *err);

@@ -32,7 +32,7 @@ void lease_free(struct leases *leases, struct env *env) {
 
 /* Ages the leases of calls finished long ago: when the call numbers wrap to a
 ** lease's number, or half a round later, when it compares as newer, the lease
-** would pass for counted by a current call. */
+** would be mistaken for one counted by a current call. */
 static void leases_age(struct leases *leases) {
   for (size_t i = 0; i < leases->room; i++) {
     struct lease *lease = &leases->slots[i];

@@ -17,8 +17,8 @@
 ** MARKED    Leases taken by an attempt, which may be undone as a whole.
 **           `since` tells whether an attempt is over: the marks of a lease with
 **           an older call do not count, so they need not be searched for.
-** DEFERRED  A Put inside a transaction takes effect when that commits: its
-**           lease stays until then.
+** DEFERRED  A Put inside a transaction takes effect when the transaction
+**           commits: its lease stays until then.
 ** OTHERS    A session that waits for a key may look up who holds it and since
 **           when [lease_look].  It reads concurrently with the session's
 **           thread, which takes no lock to change a key's lease: a lease being
@@ -72,9 +72,9 @@ struct leases {
   int of_rows; /* a statement took some lease; 0 when none is held */
   uint32_t calls;
   uint32_t since;     /* first call of the attempt, or after the last attempt */
-  uint64_t statement; /* emb_statement: number, or 0, */
-  uint64_t statement_last; /* the last nonzero one, and its first call: */
-  uint32_t statement_call;
+  uint64_t statement; /* of emb_statement; or 0 */
+  uint64_t statement_last; /* the last nonzero `statement` */
+  uint32_t statement_call; /* the first call of that statement */
 };
 
 /* lease_valid.c, for emb_check; between two calls of the session. */

@@ -70,13 +70,13 @@ struct session_doubt {
   void *arg;
   int asks;
   uint64_t seen; /* number of that transaction */
-  uint64_t met;  /* the one the current call has met, or 0; */
+  uint64_t met;  /* number of the one that this call met, or 0 */
   int is_orphan; /* no session is left to decide it */
 };
 
 /* Where the session's calls go when the owner changes (remote/serve/). */
 struct session_route {
-  /* The owner died with the session's transaction; and that was prepared. */
+  /* Did the owner die with the session's transaction?  Was it prepared? */
   int lost_txn, lost_prepared;
   emb_err owed; /* of a call that cannot return it: for the next call */
   uint64_t prepared_number;

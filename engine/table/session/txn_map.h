@@ -18,8 +18,8 @@
 ** as void: recovery must skip those records although the transaction commits.
 **
 ** INVARIANT T1  The keys in the map are exactly those with the transaction's
-**               intent bit in the store's index: other writers wait, commit
-**               allocates nothing.
+**               intent bit in the store's index: so other writers wait, and a
+**               commit allocates nothing.
 **           T2  map addresses are above every committed address of the key.
 */
 #ifndef EMB_SESSION_TXN_MAP_H

@@ -23,8 +23,8 @@ static const struct store_file file_manifest = {.name = MANIFEST_NAME,
                                                 .load = identity_begin};
 static const struct store_file file_log = {.name = FILE_LOG, .in_copy = 1};
 static const struct store_file file_lock = {.name = FILE_LOCK};
-/* Of a stack that became too long for memory, or of a backup: unlinked as soon
-** as they are created. */
+/* For a stack that became too long for memory, or for a backup; unlinked as
+** soon as it is created. */
 static const struct store_file file_spill = {.temporary = "spill-*"};
 
 static int index_is_left(const char *name, uint64_t generation) {

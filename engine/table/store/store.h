@@ -94,8 +94,8 @@ struct store_txn {
   ** its session, read by sessions that wait for a lease. */
   _Atomic uint64_t undecided;
   _Atomic int leases_of_rows; /* sessions with leases.of_rows; read likewise */
-  uint64_t abort_owed; /* whose abort page is missing; used by `owner`, as is */
-  uint64_t keys;       /* the number of keys in the last one's map */
+  uint64_t abort_owed; /* transaction without its abort page; for `owner` */
+  uint64_t keys;       /* in the last transaction's map; for `owner` */
 };
 
 /* The open transaction. */
@@ -111,10 +111,10 @@ struct store_open_txn {
 
 /* Other processes (remote/serve/). */
 struct store_remote {
-  int is_alone;          /* other processes are not looked for */
-  struct server *server; /* an owner's; own.lock, before own.is_owner; as are */
-  uint32_t owner_since;  /* seconds since 1970 */
-  emb_err not_served;    /* why there is no server */
+  int is_alone;               /* other processes are not looked for */
+  struct server *server;      /* an owner's; own.lock, before own.is_owner */
+  uint32_t owner_since;       /* likewise; seconds since 1970 */
+  emb_err not_served;         /* why there is no server */
   struct emb_session *orphan; /* its client has gone */
   int closed_in_peace;        /* all acknowledged writes are durable */
   _Atomic int served, linked; /* such sessions, except the store's own */

@@ -25,8 +25,8 @@ enum lane {
 enum outcome {
   PIECE_NONE, /* there was nothing to do */
   PIECE_DONE, /* did something, and has finished */
-  PIECE_MORE  /* did something, and more may be left: the list is run again at
-              ** once */
+  PIECE_MORE  /* did something, and more may be left: the list is run again
+              ** immediately */
 };
 
 /* The state on which background work depends, at one moment. */

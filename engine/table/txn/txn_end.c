@@ -12,7 +12,7 @@
 ** keys, ranges undone by savepoints, and the LAST flag on its last page; then
 ** everything is flushed and synced.  Commit moves the words, in memory.  A
 ** transaction undone after a prepare leaves an abort page, because recovery
-** takes a complete transaction that others follow for committed.
+** takes a complete transaction that is followed by others for a committed one.
 */
 #include <string.h>
 

@@ -202,8 +202,9 @@ int local_rollback_to(emb_session *s, int number) {
   struct txn *txn = s->txn;
   size_t at = find_savepoint(txn, number);
   if (at < txn->savepoint_count) {
-    /* The one asked for.  If SQLite opened it before the transaction's first
-    ** write, the oldest younger one: all changes are above it. */
+    /* The savepoint asked for.  If SQLite opened it before the transaction's
+    ** first write, the oldest younger savepoint: all changes are above that
+    ** one. */
     int exact = txn->savepoints[at].number == number;
     if (exact || at > 0) {
       rc = txn__undo_to(s, at);
