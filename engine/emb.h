@@ -1232,7 +1232,8 @@ int emb_verify(emb_session *session, void (*report)(void *, const char *),
 /* ---- backup -------------------------------------------------------------- */
 
 /* A copy of a store as it was at one moment, made while other sessions go on
-** writing: a store of its own, with its own uuid, in another directory.
+** writing: a separate store in another directory, with its own uuid, or that of
+** the base that it shares files with.
 **
 **   emb_backup_begin    fixes the moment.  Cheap.  Several stores can share one
 **                       moment: begin each, in the order of their addresses,
