@@ -178,7 +178,7 @@ static void leaves(void *arg) {
   _exit(write(child_out, "=0\n", 3) == 3 ? 0 : 1);
 }
 
-/* Threads of the parent that open, read, write, and close all the time. They
+/* Threads of the parent that open, read, write, and close all the time.  They
 ** use emb.h, because SQLite has its own mutexes, which a child may find
 ** held. */
 static _Atomic int stop_work;

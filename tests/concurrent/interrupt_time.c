@@ -2,7 +2,7 @@
 **
 ** interrupt_time.c -- how soon a statement ends after an interrupt from
 ** another thread: while it waits for something that another connection holds,
-** and at many moments of long work. interrupt_sql.c tests what is left
+** and at many moments of long work.  interrupt_sql.c tests what is left
 ** behind.
 **
 ** WAITS     The obstacle stays until the statement has ended, and the tables'
