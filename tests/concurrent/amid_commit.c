@@ -4,8 +4,8 @@
 ** committed and released its lock, and the store has not been told yet.
 **
 ** The locks of the database's file show the moment: its methods are those of
-** the default VFS, except for two that say when the lock that was needed to
-** write goes.  Then a thread runs one statement on its own connection.  The
+** the default VFS, except for two that say when the lock needed to write is
+** released.  Then a thread runs one statement on its own connection.  The
 ** commit goes on when that statement has ended, or waits.
 **
 ** MUST HOLD The statement succeeds, and sees the whole commit.

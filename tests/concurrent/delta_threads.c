@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_threads.c -- one consumer of deltas that several threads use, beside
-** writers and checkpoints that give the consumer up.
+** delta_threads.c -- one consumer of deltas that several threads use, while
+** writers write and checkpoints give the consumer up.
 **
 ** FORWARD   Its acknowledged position never goes back: deletions before it
 **           may have been freed.

@@ -62,7 +62,7 @@ static void end(void) {
   CHECK_EQ_INT(sqlite3_close(other), SQLITE_OK);
 }
 
-/* Makes the call, with the deed at its nth moment. 1: that moment came. */
+/* Makes the call, with the deed at its nth moment.  1: that moment came. */
 static int strike(const char *call, int used, int nth) {
   char sql[600], *text = NULL;
   (void)snprintf(sql, sizeof sql, call, help_path("copy.db"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** forget_threads.c -- expiry and eviction beside writers, readers, commits
-** and checkpoints.  Each key has one thread that writes it, so the key has
-** the last value written, or no row.
+** forget_threads.c -- expiry and eviction while other threads write, read,
+** commit and checkpoint.  Each key has one thread that writes it, so the key
+** has the last value written, or no row.
 */
 #include "store_help.h"
 

@@ -3,11 +3,11 @@
 ** key_threads.c -- engine/storage/kernel/key.c, used by several threads.
 **
 ** COUNTED  Gets are counted on their own key, however entries move:
-**          key_acquire and key_release beside inserts that displace entries.
-**          All keys are in one partition whose table is nearly full, so an
-**          insert makes room by moving another entry, and immediately takes
-**          its place.  A Get that was stopped between two instructions then
-**          finds another key where its own was.
+**          key_acquire and key_release run alongside inserts that displace
+**          entries.  All keys are in one partition whose table is nearly
+**          full, so an insert makes room by moving another entry, and
+**          immediately takes its place.  A Get that was stopped between two
+**          instructions then finds another key where its own was.
 ** CLAIMED  No other session latches a key that a transaction claims, even if
 **          the key was free when that session looked it up.
 */
@@ -19,7 +19,7 @@
 
 enum {
   COUNTED = 8,  /* keys that are acquired and released */
-  COMING = 160, /* keys that come and go beside them */
+  COMING = 160, /* keys that come and go alongside them */
   ROOM = 67,    /* the most of them there: with COUNTED 94 % of the table */
   THREADS = 5,  /* more than there are cores, so that some are stopped */
   PART_BITS = 10,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample_threads.c -- emb_sample beside writers: keys that come and go, so that
-** partitions of the index grow and entries are moved, vectors that change, and
-** transactions that are rolled back.
+** sample_threads.c -- emb_sample alongside writers: keys that come and go, so
+** that partitions of the index grow and entries are moved, vectors that
+** change, and transactions that are rolled back.
 **
 ** Keys that stay must all be equally likely, each row drawn must be whole,
 ** and no row that was never committed may be drawn.
