@@ -31,7 +31,7 @@ enum {
   ** takes 0.01. */
   END_MS = SANITIZED ? 5000 : 200,
   BEFORE_MS = 100, /* from a statement's begin to the first one */
-  AGAIN_MS = 20,   /* to the next, if the first came too early */
+  AGAIN_MS = 20,   /* to the next, if the first came before the statement */
   LATEST_MS = 2000,
   TRIES = 10, /* ends with the first good try */
   ROWS = 60000,

@@ -312,7 +312,7 @@ TEST(scan_of_keys_outlives_owner) { scan_outlives(EMB_SCAN_KEYS, 1); }
 TEST(scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ANY, 0); }
 TEST(ascending_scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ASC, 0); }
 
-/* Rows that a killed owner had read may be lost. */
+/* Rows that the scan returned before its owner died may be lost. */
 TEST(scan_ends_with_owner_that_is_killed) {
   struct client c;
   emb_scan *scan;
@@ -414,7 +414,7 @@ TEST(owner_leaves) {
   owner_leave(&c.owner);
   OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
   CHECK(memcmp(rows, back, sizeof rows) == 0);
-  /* Another process can own the store: this process only reads. */
+  /* Another process becomes the owner: this process only reads. */
   if (!owner_start(&next, c.dir))
     return;
   fill(5);

@@ -24,7 +24,7 @@ enum {
   END_MS = 200 * SLOW,    /* after an interrupt */
   STATE_MS = 1000 * SLOW, /* of a statement that shows a state */
   BEFORE_MS = 100,        /* from a statement's begin to the interrupt */
-  AGAIN_MS = 20, /* to the next interrupt, if the first came too early */
+  AGAIN_MS = 20, /* to the next, if the first came before the statement */
   TRIES = 10,    /* ends with the first try that is good for all */
 };
 
