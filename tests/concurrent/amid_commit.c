@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
 ** amid_commit.c -- what another connection does at the moment when SQLite has
-** committed and given its lock back, and the store has not been told yet.
+** committed and released its lock, and the store has not been told yet.
 **
-** The moment is found by the locks of the database's file: its methods are
-** those of the default VFS, but for two that say when the lock that was needed
-** to write goes.  There a thread makes one statement with a connection of its
-** own.  The commit goes on when that has ended, or waits.
+** The locks of the database's file show the moment: its methods are those of
+** the default VFS, except for two that say when the lock needed to write is
+** released.  Then a thread runs one statement on its own connection.  The
+** commit goes on when that statement has ended, or waits.
 **
 ** MUST HOLD The statement succeeds, and sees the whole commit.
 */

@@ -3,8 +3,8 @@
 ** bank_kill.c -- a process that owns a store is killed while gradients are
 ** pending there: its own, and those of a client.
 **
-** All gradients are 1, and a row counts them (track).  Nothing is lost that was
-** sent before the last checkpoint, no gradient counts twice, and the client is
+** All gradients are 1, and a row counts them (track).  No gradient sent
+** before the last checkpoint is lost, none counts twice, and the client is
 ** told once that the owner has gone.
 */
 #include "store_help.h"
@@ -75,7 +75,7 @@ static uint32_t hear_one(int hear) {
   return n;
 }
 
-/* What is still in the pipe, and its end. */
+/* Reads what is still in the pipe, up to its end. */
 static uint32_t hear_last(int hear, uint32_t last) {
   uint32_t n;
   while (read(hear, &n, sizeof n) == (ssize_t)sizeof n)
@@ -90,7 +90,8 @@ static void stop(pid_t pid) {
   CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 }
 
-/* The owner sends without end, so a key has a few more than it last said. */
+/* The owner sends without end, so a key has a few more gradients than it last
+** said. */
 static void check_rows(emb_session *s, uint32_t least, uint32_t most) {
   uint32_t first = 0;
   for (int64_t key = 0; key < KEYS; key++) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
 ** bank_threads.c -- threads that send gradients for the same keys, read them,
-** and do what applies all that is pending, while the background applies what is
-** old.
+** and make calls that apply all pending gradients, while the background
+** applies old ones.
 **
 ** All gradients are 1 and the optimizer is sgd(lr=1), so a step takes 1 off a
 ** row, whatever it is the average of.  A row counts each gradient (track).
 **
 ** SEEN      A thread reads v, sends a gradient, and reads again: its gradient
-**           is in a step that v cannot contain, so it reads v - 1 or less.  To
-**           read is emb_get or emb_lookup, which counts the row, and makes it
-**           the first time.
-** LOST      At the end a row's frequency is the number of gradients that were
-**           acknowledged, those of committed transactions included, and of
+**           is in a step that v cannot contain, so it reads v - 1 or less.  A
+**           read is emb_get or emb_lookup, which counts the row, and creates
+**           it the first time.
+** LOST      At the end a row's frequency is the number of acknowledged
+**           gradients, including those of committed transactions, and of
 **           look-ups.
 */
 #include "store_help.h"
@@ -64,7 +64,7 @@ static float look_up_key(emb_session *s, int64_t key) {
   return row[0];
 }
 
-/* With repetitions, which count as often. */
+/* With repeated keys, which count each time. */
 static void look_up_batch(emb_session *s, struct worker *w) {
   int64_t keys[BATCH];
   float rows[BATCH * DIM];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** checkpoint_threads.c -- a checkpoint that is written while a commit moves the
-** words of its keys.  An observer makes that take long.  What the checkpoint
-** shows to a process that only reads is one state, not parts of two.
+** checkpoint_threads.c -- a checkpoint that is written while a commit moves
+** the words of its keys.  An observer makes the commit slow.  The checkpoint
+** shows one state, not parts of two, to a process that only reads.
 */
 #include "store_help.h"
 
@@ -21,8 +21,8 @@ static struct {
   _Atomic int hurry;   /* the checkpoint is there */
 } slow;
 
-/* Inside the epoch, which the session leaves after each few keys: so whatever
-** waits for it goes on. */
+/* Runs inside the epoch, which the session leaves after every few keys: so a
+** wait for the epoch can end. */
 static void settle_slowly(void *arg, const struct row_event *event) {
   (void)arg;
   if (event->session && atomic_fetch_add(&slow.settled, 1) % EVERY == 0 &&

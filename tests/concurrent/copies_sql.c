@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** copies_sql.c -- the engine is linked into a program that loads emb.so, too:
-** of the two copies in one process one owns a store and the other is its
+** copies_sql.c -- the engine is linked into a program that also loads emb.so:
+** one of the two copies in the process owns a store and the other copy is its
 ** client, through SQL and through emb.h.
 */
 #include "sql_help.h"
@@ -41,7 +41,7 @@ static void fill_table(void) {
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Each row by one more, in a transaction with an ordinary row. */
+/* Adds one to each row, in a transaction with an ordinary row. */
 static void add_one(sqlite3 *db) {
   (void)sql_runs(db, "BEGIN IMMEDIATE; UPDATE v SET vector = emb_add(vector, "
                      "'[1,1,1,1]'); UPDATE p SET n = n + 1; COMMIT");
@@ -57,7 +57,7 @@ static void check_all(sqlite3 *db, int value) {
   CHECK_EQ_INT(sql_integer(db, "SELECT n FROM p"), value);
 }
 
-/* Both write in turn; the one that owns the store closes it first, or last. */
+/* Both copies write in turn; the owner closes the store first, or last. */
 static void write_in_turn(int loaded_owns, int owner_closes_first) {
   fill_table();
   sqlite3 *linked = sql_connect(file_of_test(), 0), *loaded = connect_loaded();
@@ -91,7 +91,7 @@ TEST(linked_copy_owns_and_closes_last) { write_in_turn(0, 0); }
 TEST(loaded_copy_owns_and_closes_first) { write_in_turn(1, 1); }
 TEST(loaded_copy_owns_and_closes_last) { write_in_turn(1, 0); }
 
-/* emb.h of the program, beside SQL of the copy that is loaded. */
+/* The program uses its own emb.h, while the loaded copy uses SQL. */
 static void use_emb_h(int loaded_owns) {
   emb_config config = {.dim = DIM, .timeout_ms = 5000};
   emb_store *store;

@@ -4,7 +4,8 @@
 **
 ** A key is found, and may be removed, as soon as it is in the index.  It must
 ** be counted by then: else its removal is counted first, and for a moment the
-** table has fewer rows than none, which capacity and space reserve believe.
+** table has a negative number of rows, which capacity and space reserve
+** believe.
 */
 #include "store_help.h"
 
@@ -17,7 +18,7 @@ enum { DIM = 4, THREADS = 4 };
 static const int64_t KEY = 1;
 static emb_store *store;
 
-/* One more than there is for each thread that adds it just now. */
+/* The count may be one too high for each thread that is adding the key. */
 static void check_count(emb_session *s, uint64_t n) {
   int64_t rows = emb_count(s);
   uint64_t keys = n % 16 ? 0 : index_count(&emb_session_store(s)->core.index);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** delta_threads.c -- one consumer of deltas in the hands of several threads,
-** beside writers and checkpoints that give it up.
+** delta_threads.c -- one consumer of deltas that several threads use, while
+** writers write and checkpoints give the consumer up.
 **
-** FORWARD   What it has acknowledged never goes back: deletions before that may
-**           have been freed.
-** LOST      When it is lost it stays so until it begins anew, whatever delta is
-**           read to its end or acknowledged at that moment: what it needs may
-**           be gone.
-** NEW       Sessions that use a new name at the same time make one consumer.
+** FORWARD   Its acknowledged position never goes back: deletions before it
+**           may have been freed.
+** LOST      Once lost, it stays lost until it begins again, whatever delta is
+**           read to its end or acknowledged at that moment: data that it
+**           needs may be gone.
+** NEW       Sessions that use a new name at the same time create one
+**           consumer.
 */
 #include "store_help.h"
 
@@ -47,7 +48,7 @@ static void *write_on(void *arg) {
   return NULL;
 }
 
-/* GAP: it is lost.  RANGE: another session has acknowledged, or begun anew. */
+/* GAP: it is lost.  RANGE: another session has acknowledged, or begun again. */
 static int allowed(emb_session *s, int rc) {
   return rc == EMB_GAP || rc == EMB_RANGE || OK(s, rc);
 }
@@ -81,7 +82,7 @@ static int look(emb_session *s, emb_consumer *consumer) {
   return OK(s, emb_delta_consumers(s, consumer, 1, &n)) && CHECK_EQ_INT(n, 1);
 }
 
-/* The only thread that makes it begin anew. */
+/* The only thread that makes it begin again. */
 static void watch(emb_session *s, unsigned rounds) {
   emb_consumer now;
   uint64_t acked = 0;
@@ -160,7 +161,7 @@ static void *use_name(void *arg) {
   return NULL;
 }
 
-/* A consumer that acknowledged stays where that was. */
+/* A consumer stays at the position that it acknowledged. */
 TEST(a_new_name) {
   pthread_t threads[READERS];
   emb_consumer all[200];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** dropped_between.c -- another connection drops a table, or makes it anew,
+** dropped_between.c -- another connection drops a table, or recreates it,
 ** between any two of the statements that one call runs by itself.
 **
-** SQLite's trace tells when a statement begins or ends on the connection under
-** test, those that the extension runs among them; at the nth such moment the
-** other connection does its part.  This is tried for every n, until the call
-** ends before.  Whatever comes of it: no crash, an error that names what
-** happened, a connection that goes on, and no store left behind.
+** SQLite's trace tells when a statement begins or ends on the connection
+** under test, including the statements that the extension runs.  At the nth
+** of these moments the other connection does its part.  The test tries every
+** n, until the call ends before that moment.  Whatever happens: no crash, an
+** error that names what happened, a connection that still works, and no store
+** left behind.
 */
 #include "sql_help.h"
 #include "store_help.h"
@@ -61,7 +62,7 @@ static void end(void) {
   CHECK_EQ_INT(sqlite3_close(other), SQLITE_OK);
 }
 
-/* The call, with the deed at its nth moment.  1: it came to that. */
+/* Makes the call, with the deed at its nth moment.  1: that moment came. */
 static int strike(const char *call, int used, int nth) {
   char sql[600], *text = NULL;
   (void)snprintf(sql, sizeof sql, call, help_path("copy.db"));
@@ -134,7 +135,8 @@ static const char *const deeds[] = {
     "CREATE TABLE plain(x)",
 };
 
-/* Every second combination, each mode the other half; all in a long run. */
+/* Tries every second combination, each mode the other half; a long run tries
+** all. */
 static void try_all(const char *mode, const char *name, size_t half) {
   uint64_t moments = 0;
   unsigned every = help_long() > 1 ? 1 : 2 * help_share();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** forget_threads.c -- expiry and eviction beside writers, readers, commits and
-** checkpoints.  Each key has one thread that writes it, so what is there is the
-** last it wrote, or nothing.
+** forget_threads.c -- expiry and eviction while other threads write, read,
+** commit and checkpoint.  Each key has one thread that writes it, so the key
+** has the last value written, or no row.
 */
 #include "store_help.h"
 
@@ -163,7 +163,7 @@ static void beside(uint32_t evict) {
   OK(s, emb_evict(s, NULL));
   CHECK(emb_count(s) <= CAPACITY);
   check_end(s);
-  /* What the background removes while we count. */
+  /* The background may remove rows while we count. */
   int64_t before =
       help_stat(store, "evicted_keys") + help_stat(store, "expired_keys");
   read_told(s, &told);

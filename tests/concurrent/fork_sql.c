@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** fork_sql.c -- a child after fork() that goes on with its parent's connection,
-** or its parent's C objects: every call gives a clear error and none waits, the
-** parent does not notice, and the store is sound.  The child's own connection
-** works.
+** fork_sql.c -- a child that after fork() keeps using its parent's
+** connection, or its parent's C objects: every call gives a clear error and
+** none waits, the parent does not notice, and the store is sound.  The
+** child's own connection works.
 **
-** The child sends what it saw down a pipe and leaves by _exit; a child that
-** hangs is killed by an alarm.  Meanwhile the parent's threads work, so that a
-** fork finds locks held and pages on their way to the disk.
+** The child sends its findings down a pipe and leaves by _exit; an alarm
+** kills a child that hangs.  The parent's threads work at the same time, so
+** that a fork finds locks held and pages on their way to the disk.
 */
 #include "sql_help.h"
 #include "store_help.h"
@@ -21,7 +21,7 @@ static char file[400];
 /* ---- the child ----------------------------------------------------------- */
 
 static int child_out;    /* pipe to the parent */
-static unsigned answers; /* that were as they are to be */
+static unsigned answers; /* that were as expected */
 
 /* One finding: a line for the parent if it is bad. */
 __attribute__((format(printf, 2, 3))) static void
@@ -131,7 +131,7 @@ static void refused_in_sql(void *arg) {
   for (int i = 0; i < STATEMENTS; i++) {
     int rc = sqlite3_exec(p->db, statements[i], NULL, NULL, NULL);
     const char *text = sqlite3_errmsg(p->db);
-    /* Of DROP, SQLite shows the code's own text. */
+    /* For DROP, SQLite shows the code's own text. */
     int says =
         strstr(text, "fork") != NULL || strncmp(statements[i], "DROP", 4) == 0;
     finds(rc == SQLITE_MISUSE && says && strstr(text, "emb: emb:") == NULL,
@@ -145,14 +145,14 @@ static void refused_in_sql(void *arg) {
   finds((rc & 0xff) == SQLITE_MISUSE, "the scan gave %d: %s", rc,
         sqlite3_errmsg(p->db));
   (void)sqlite3_finalize(p->scan);
-  /* What needs no store works. */
+  /* Statements that need no store work. */
   rc =
       sqlite3_exec(p->db, "SELECT emb_dot('[1]', '[2]'), state FROM emb_tables",
                    NULL, NULL, NULL);
   finds(rc == SQLITE_OK, "emb_tables gave %d", rc);
   rc = sqlite3_close(p->db);
   finds(rc == SQLITE_OK, "close gave %d", rc);
-  /* A connection of its own is another process's. */
+  /* The child's own connection is another process's. */
   sqlite3 *own = sql_connect(file, 0);
   rc = sqlite3_exec(own, "SELECT vector FROM items WHERE key = 1", NULL, NULL,
                     NULL);
@@ -166,7 +166,7 @@ static void refused_in_sql(void *arg) {
   finds(sqlite3_close(own) == SQLITE_OK, "its own close");
 }
 
-/* Closing is all that it does; a table that the parent dropped is not its. */
+/* It only closes; a table that the parent dropped is not its own. */
 static void closes(void *arg) {
   struct parent *p = arg;
   (void)sqlite3_finalize(p->scan);
@@ -178,8 +178,9 @@ static void leaves(void *arg) {
   _exit(write(child_out, "=0\n", 3) == 3 ? 0 : 1);
 }
 
-/* Threads of the parent that open, read, write, and close all the time. Through
-** emb.h, for SQLite has mutexes of its own that a child may find held. */
+/* Threads of the parent that open, read, write, and close all the time.  They
+** use emb.h, because SQLite has its own mutexes, which a child may find
+** held. */
 static _Atomic int stop_work;
 
 static void *work(void *arg) {
@@ -230,7 +231,7 @@ static int open_parent(struct parent *p) {
              "SELECT * FROM emb_lookahead('items', '[5,6]')");
 }
 
-/* The parent goes on where it was. */
+/* The parent continues where it was. */
 static void parent_works(struct parent *p) {
   if (p->scan) {
     CHECK_EQ_INT(sqlite3_step(p->scan), SQLITE_ROW);
@@ -271,7 +272,7 @@ TEST(child_with_its_parents_connection) {
   printf("%d answers of a child\n", n);
 }
 
-/* Again and again, while threads of the parent are at work. */
+/* Forks repeatedly while threads of the parent are at work. */
 TEST(children_of_a_busy_parent) {
   enum { THREADS = 2 };
   int forks = (int)(20 * help_long());
@@ -297,8 +298,8 @@ TEST(children_of_a_busy_parent) {
   printf("%d forks\n", forks);
 }
 
-/* A table that was dropped while its store is written to waits on a list
-** to be deleted: by the parent. */
+/* A table dropped while its store is being written waits on a list to be
+** deleted: by the parent. */
 TEST(child_deletes_nothing) {
   struct parent p;
   char dir[500];
@@ -411,7 +412,7 @@ static void refused_in_c(void *arg) {
   emb_session_close(o->t);
   emb_session_close(o->s);
   finds(emb_close(o->store, &err) == EMB_OK, "emb_close: %s", err.text);
-  /* It opens the store anew, as another process: a client of its parent. */
+  /* It opens the store again, as another process: a client of its parent. */
   emb_config config = {.dim = DIM, .timeout_ms = 5000};
   const char *dir = help_path("store");
   int rc = emb_open(dir, &config, &o->store, &err);

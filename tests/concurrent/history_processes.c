@@ -2,15 +2,15 @@
 **
 ** history_processes.c -- the history of a bounded store that four processes
 ** use: one owns it, the others are its clients, and each has two sessions.
-** What they do is in tests/lib/history_work.h, and tests/lib/history.c decides
-** whether what all of them saw together keeps the bound, key by key, as in
+** Their work is in tests/lib/history_work.h, and tests/lib/history.c decides
+** whether their combined history keeps the bound, key by key, as in
 ** staleness_history.c.
 **
-** The counter of calls and returns is in memory that the processes share, so it
-** is one order for all.  This process has a session as well: it loads the
-** table, and looks at the end how much is pending.  Meanwhile it stops one
-** process or the other for a moment, for less time than makes an owner that
-** does not answer.
+** The counter of calls and returns is in memory that the processes share, so
+** it gives one order for all.  This process has a session as well: it loads
+** the table, and at the end it looks how much is pending.  In between it
+** stops one process or another for a moment, too briefly to make it an owner
+** that does not answer.
 **
 ** The processes are not forked, so that ThreadSanitizer sees the owner's
 ** threads that serve others.
@@ -26,7 +26,7 @@ enum {
 
 /* ---- one of the processes ------------------------------------------------ */
 
-/* What a process leaves of one session, in a file. */
+/* Writes what a process leaves of one session to a file. */
 static int write_history(const char *path, const struct history_worker *k) {
   FILE *f = fopen(path, "wbe");
   int good = f && fwrite(&k->history.n, sizeof k->history.n, 1, f) == 1 &&
@@ -191,8 +191,8 @@ static int read_history(struct group *g, uint32_t number) {
   return CHECK(good);
 }
 
-/* What is still out is what the pending say, and what was closed has nothing
-** out, whatever process had it. */
+/* The leases still out match the pending reads, and closed sessions have none
+** out, whichever process had them. */
 static void judge(struct group *g) {
   int good = 1;
   for (uint32_t i = 1; i <= HISTORY_WORKERS; i++)

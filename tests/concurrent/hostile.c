@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
 **
-** hostile.c -- clients that keep to nothing: the process that owns a store must
-** not be harmed by what they write into their slots and send to its socket, nor
-** another client by what they do.
+** hostile.c -- clients that follow no rules: neither the data that they write
+** into their slots and send to the socket, nor anything else they do, may
+** harm the process that owns a store or another client.
 **
 ** The owner is a child.  Hostile clients are its siblings, which speak the
-** protocol of serve/slot.h themselves: requests by the table of serve/shape.h
-** with some of it wrong, noise, turns and answers that are changed while the
-** owner works, memory that is lent or is not, questions that are answered with
-** nonsense, and the end at any time.  Meanwhile this process is a client that
-** keeps to everything, and must see its own data.  Afterwards the store
-** verifies, and the owner has as many descriptors and about as much memory as
-** before.
+** protocol of serve/slot.h themselves: requests from the table of
+** serve/shape.h that are partly wrong, noise, turns and answers that change
+** while the owner works, memory that is lent or is not, nonsense answers to
+** questions, and an exit at any time.  At the same time, this process is a
+** client that follows all rules, and must see its own data.  Afterwards the
+** store verifies, and the owner has as many descriptors and about as much
+** memory as before.
 */
 #include "store_help.h"
 
@@ -26,7 +26,7 @@
 enum { DIM = 8, GOOD_KEYS = 64, MANAGERS = 2 };
 enum { MEMORY = 8 << 20, RSS_MORE = 48 << 20 };
 
-/* Of the good client: far from those of the others. */
+/* The good client's keys: far from those of the others. */
 #define GOOD_FIRST INT64_C(1000000000000)
 
 static const emb_config config = {.dim = DIM,
@@ -51,7 +51,7 @@ struct owner {
   int say, hear;
 };
 
-/* What clients may leave behind: 1, all of it is taken away. */
+/* Removes what clients may leave behind; 1: all of it is gone. */
 static int tidy(emb_store *store, emb_session *s) {
   static emb_snapshot_info infos[1024];
   emb_err err;
@@ -66,8 +66,8 @@ static int tidy(emb_store *store, emb_session *s) {
   return !rc && emb_checkpoint(s) == EMB_OK;
 }
 
-/* Of this process, when there are at most so many: what clients had is given
-** back when it is seen that they have gone. */
+/* The descriptors of this process, when there are at most `most`: the owner
+** frees those of its clients when it sees that they have gone. */
 static int descriptors(emb_store *store, emb_session *s, int most) {
   int n = 0;
   for (int i = 0; i < 2000; i++) {
@@ -161,7 +161,7 @@ static uint64_t any(struct hostile *h, uint64_t below) {
 
 static int rarely(struct hostile *h) { return any(h, 16) == 0; }
 
-/* Small as a rule, and sometimes anything. */
+/* Usually small, sometimes any number. */
 static uint64_t number(struct hostile *h) {
   uint64_t n = test_random_from(&h->random);
   return rarely(h) ? n >> any(h, 64) : n % 24;
@@ -193,7 +193,7 @@ static void say_hello(struct hostile *h) {
   (void)env->peer_send(env, h->peer, &message);
 }
 
-/* 0: the owner has sent this client away, or it has said nothing. */
+/* 0: the owner has sent this client away, or has said nothing. */
 static int come(struct hostile *h) {
   struct welcome welcome;
   struct env_message message = {.bytes = &welcome, .n = sizeof welcome};
@@ -289,7 +289,7 @@ static void any_filter(struct hostile *h, char *to, size_t n) {
   memcpy(to, &shape, sizeof shape);
 }
 
-/* Which files the paths of a request are. */
+/* Chooses the files that the paths of a request name. */
 static void set_views(struct hostile *h, const struct shape *shape,
                       const struct extent_of *in, struct link_request *q) {
   int paths = 0;
@@ -301,8 +301,8 @@ static void set_views(struct hostile *h, const struct shape *shape,
               : shape__view(env, in->length[i] ? q->arrays + in->at[i] : NULL);
 }
 
-/* A request in the slot, with some of it wrong, and memory lent for it if that
-** is needed or by chance. */
+/* Puts a request in the slot, partly wrong, and lends memory for it if needed
+** or by chance. */
 static void any_request(struct hostile *h) {
   struct link_slot *slot = h->slot;
   struct link_request *q = (void *)slot->data;
@@ -322,7 +322,7 @@ static void any_request(struct hostile *h) {
   if (q->call == CALL_snapshot_restore ||
       q->call == CALL_snapshot_restore_keys || q->call == CALL_delta_apply ||
       q->call == CALL_drop)
-    q->call = CALL_verify; /* who may write may replace what others wrote */
+    q->call = CALL_verify; /* a writer may replace what others wrote */
   if (q->call >= CALLS)
     return;
   const struct shape *shape = &shapes[q->call];
@@ -363,7 +363,7 @@ static void set_turn(struct hostile *h, uint32_t turn) {
   env->word_wake(env, &h->slot->turn);
 }
 
-/* Until there is an answer, or not so long. */
+/* Waits until there is an answer, or for a shorter time. */
 static void wait_a_while(struct hostile *h) {
   struct link_slot *slot = h->slot;
   uint64_t start = env->now_us(env), us = any(h, 20000);
@@ -378,7 +378,7 @@ static void wait_a_while(struct hostile *h) {
     }
     if (honest) {
       env->word_wait(env, &slot->turn, turn, 1000);
-    } else { /* what the owner may rely on is not in this memory */
+    } else { /* the owner must not rely on this memory */
       noise(h, slot->data + any(h, 2048), 64);
       if (rarely(h))
         set_turn(h, (uint32_t)any(h, 7));
@@ -425,7 +425,7 @@ static void act(struct hostile *h) {
   }
 }
 
-/* One process: it is killed, or ends as it likes. */
+/* One hostile process: it is killed, or exits when it likes. */
 static void be_hostile(struct hostile *h) {
   char path[512];
   (void)snprintf(path, sizeof path, "%s/log", h->dir);
@@ -444,7 +444,7 @@ static void be_hostile(struct hostile *h) {
   }
 }
 
-/* Begins such processes and kills them, one after the other. */
+/* Starts hostile processes and kills them, one after another. */
 static void manage(const char *dir, const struct facts *facts, uint64_t seed) {
   uint64_t random = seed;
   (void)alarm(120 * help_long() * (SANITIZED ? 5 : 1));
@@ -467,7 +467,7 @@ static void manage(const char *dir, const struct facts *facts, uint64_t seed) {
 
 /* ---- the good client ----------------------------------------------------- */
 
-/* Another may have prepared a transaction and gone. */
+/* Another client may have prepared a transaction and gone. */
 static int decided(emb_store *store, emb_session *s, int rc) {
   emb_err err;
   if (rc != EMB_LOCKED)
@@ -503,7 +503,7 @@ TEST(hostile_clients) {
   (void)snprintf(dir, sizeof dir, "%s", help_path("store"));
   if (!owner_start(&owner, dir))
     return;
-  if (help_open(dir, &config, &store, &s)) { /* what is made once is there */
+  if (help_open(dir, &config, &store, &s)) { /* makes what is made only once */
     be_good(store, s, round++);
     (void)help_close(store, s);
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** index_threads.c -- tests of engine/storage/index and the latch of
-** kernel/key.c beside each other: lookups never miss a key that is there nor
-** show another's word, however entries move and tables grow, and shrink.
+** index_threads.c -- concurrent tests of engine/storage/index and the latch
+** of kernel/key.c: lookups never miss a key that is there nor show another
+** key's word, however entries move and tables grow and shrink.
 */
 #include "test.h"
 
@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-/* Keys by number: [0, STABLE) are there all the time and change their words;
-** the others come and go, or are added one after the other. */
+/* Keys by number: [0, STABLE) are always there and change their words; the
+** others come and go, or are added one after another. */
 enum { STABLE = 3000, COMING = 4000, ADDED = 60000 };
 enum { PART_BITS = 2, NUMBER_BITS = 20 };
 
@@ -89,7 +89,7 @@ static void *change(void *arg) {
     epoch_enter(&core.epoch, slot);
     int found = key_latch(&core, key, hash_key(key), &entry, &word);
     if (CHECK_EQ_INT(found, KEY_FOUND)) {
-      CHECK(word == word_of(number, times[number])); /* no other does */
+      CHECK(word == word_of(number, times[number])); /* no other changes it */
       times[number]++;
       key_unlatch(entry, word_of(number, times[number]));
     }
@@ -152,7 +152,7 @@ static void remove_all(struct epoch_slot *slot) {
   }
 }
 
-/* What makes tables small that are nearly empty, and looks at places. */
+/* Shrinks tables that are nearly empty, and looks at places. */
 static void *shrink(void *arg) {
   uint64_t random;
   struct epoch_slot *slot = join(&random);
@@ -207,7 +207,7 @@ static void see(void *arg, int64_t key, uint64_t word) {
     times[number]++;
 }
 
-/* index_each beside all of them shows each stable key once. */
+/* index_each, run while all of these work, shows each stable key once. */
 static void walk(void) {
   static uint8_t times[STABLE];
   struct epoch_slot *slot = epoch_join(&core.epoch);

@@ -4,10 +4,11 @@
 ** that can wait or work for long: SQLITE_INTERRUPT, nothing is left behind, and
 ** the next statement works.
 **
-** MOMENT    The env counts what the thread under test asks of it: sleeps and
-**           waits, reads, writes, syncs.  At the n-th of them another thread
-**           calls sqlite3_interrupt, and only then it goes on.  So a statement
-**           that waits is interrupted while it does, on any machine.
+** MOMENT    The env counts the calls of the thread under test: sleeps and
+**           waits, reads, writes, syncs.  At the n-th call another thread
+**           calls sqlite3_interrupt, and only then does the call go on.  So a
+**           statement that waits is interrupted while it waits, on any
+**           machine.
 ** HANG      A wait that no interrupt ends would last for an hour: an alarm ends
 **           the program.
 */
@@ -34,7 +35,7 @@ static struct {
   sqlite3 *db;
   sem_t go, gone;
 
-  pthread_t held; /* that is stopped at its first read */
+  pthread_t held; /* stopped at its first read */
   _Atomic int hold;
   sem_t stopped, release;
 } moment;
@@ -295,8 +296,8 @@ TEST(waits_for_a_transaction) {
   printf("%d waits interrupted\n", n);
 }
 
-/* A thread checks the store, and has stopped in the middle.  Not in SQL, where
-** a command takes SQLite's write lock. */
+/* A thread checks the store and stops in the middle.  It does not use SQL,
+** where a command takes SQLite's write lock. */
 static void *check_it(void *arg) {
   emb_session *s = arg;
   moment.held = pthread_self();
@@ -335,10 +336,11 @@ TEST(waits_for_a_check) {
   printf("%d waits interrupted\n", n);
 }
 
-/* SQLite looks for an interrupt at a space and at the end, and forgets it where
-** no statement is active.  One without a space comes as far as a table's
-** declaration, for which SQLite says SQLITE_ERROR.  It says so of every error
-** of a table-valued function's, too: there only the text tells. */
+/* SQLite looks for an interrupt at a space and at the end, and forgets it
+** where no statement is active.  A statement without a space gets as far as a
+** table's declaration, for which SQLite returns SQLITE_ERROR.  It returns
+** that code for every error of a table-valued function, too: there only the
+** text tells. */
 TEST(while_a_table_is_declared) {
   static const struct {
     const char *sql;
@@ -416,11 +418,11 @@ static int no_file_is_left(void) {
   return CHECK_EQ_INT(left, 0);
 }
 
-/* To the next call that is tried: later ones are more alike. */
+/* The step to the next call that is tried: later calls are more alike. */
 static int step(int nth) { return (int)help_share() * (1 + nth / 8); }
 
-/* Interrupted at its calls, until there are fewer of them; how often it
-** was reported. */
+/* Interrupts the statement at its calls, until it makes fewer of them.
+** Counts how often the interrupt was reported. */
 static int works(const char *sql, int *told) {
   int calls = 0;
   for (int nth = 1, came = 1; came && nth < 10000; nth += step(nth)) {
@@ -481,8 +483,8 @@ TEST(long_work) {
   printf("%d of %d interrupts were heard\n", all, calls);
 }
 
-/* A transaction that is larger than memory: its COMMIT does all or nothing of
-** both tables, and says which. */
+/* A transaction larger than memory: its COMMIT does all or nothing in both
+** tables, and says which. */
 static void commits(const char *options) {
   static const char *const both =
       "SELECT (SELECT coalesce(sum(val), 0) FROM p) || ' ' || "

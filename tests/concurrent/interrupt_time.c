@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
 **
-** interrupt_time.c -- how soon a statement ends that is interrupted from
-** another thread: while it waits for what another connection has, and at many
-** moments of long work.  interrupt_sql.c has what is left behind then.
+** interrupt_time.c -- how soon a statement ends after an interrupt from
+** another thread: while it waits for something that another connection holds,
+** and at many moments of long work.  interrupt_sql.c tests what is left
+** behind.
 **
 ** WAITS     The obstacle stays until the statement has ended, and the tables'
-**           timeout is an hour: so it waits when it is interrupted, however
-**           slow the machine is.
+**           timeout is an hour: so the statement is waiting when it is
+**           interrupted, however slow the machine is.
 ** WORK      Interrupted at later and later moments until it ends by itself, or
 **           has worked for long enough.
-** TIME      is the contract here.  Of several tries the best counts: the
+** TIME      is the contract here.  The best of several tries counts: the
 **           machine may be busy.
 */
 #include "sql_help.h"
@@ -30,9 +31,9 @@ enum {
   ** takes 0.01. */
   END_MS = SANITIZED ? 5000 : 200,
   BEFORE_MS = 100, /* from a statement's begin to the first one */
-  AGAIN_MS = 20,   /* to the next, if that came before the statement */
+  AGAIN_MS = 20,   /* to the next, if the first came before the statement */
   LATEST_MS = 2000,
-  TRIES = 10, /* it is over with the first that is good */
+  TRIES = 10, /* ends with the first good try */
   ROWS = 60000,
 };
 
@@ -92,8 +93,8 @@ static int64_t interrupt_after(sqlite3 *db, const char *sql, int64_t ms) {
 }
 
 /* Connects the tables of a statement.  If an interrupt keeps a table-valued
-** function from being connected, SQLite takes its text, but not its code:
-** SQLITE_ERROR. */
+** function from being connected, SQLite takes the error's text but not its
+** code: it returns SQLITE_ERROR. */
 static void connect_tables(sqlite3 *db, const char *sql) {
   while (*sql) {
     sqlite3_stmt *statement = NULL;
@@ -102,7 +103,7 @@ static void connect_tables(sqlite3 *db, const char *sql) {
   }
 }
 
-/* 0 when it has ended before that moment. */
+/* 0: it had ended before that moment. */
 static int ends_soon(sqlite3 *db, const char *before, const char *sql,
                      int64_t ms, int waits) {
   int64_t best = INT64_MAX;
@@ -196,7 +197,7 @@ TEST(a_key_of_a_transaction) {
   finish();
 }
 
-/* The write lock of the database, on connections beside the user's. */
+/* The write lock of the database, on connections besides the user's. */
 TEST(a_lock_of_sqlite) {
   char sql[500];
   if (!start())
@@ -212,7 +213,7 @@ TEST(a_lock_of_sqlite) {
   finish();
 }
 
-/* Those of a backup's files. */
+/* The locks of a backup's files. */
 TEST(a_lock_of_a_backup) {
   char sql[500];
   if (!start())
@@ -234,7 +235,7 @@ TEST(a_lock_of_a_backup) {
   finish();
 }
 
-/* What a long checkpoint has. */
+/* The lock that a long checkpoint holds. */
 TEST(the_lock_of_a_checkpoint) {
   static const char *const list[] = {
       "INSERT INTO v(v) VALUES('checkpoint')",
@@ -315,7 +316,7 @@ TEST(work_on_rows) {
   finish();
 }
 
-/* Where each row is as near as the next, none is left out early. */
+/* All rows are equally near, so none is left out early. */
 TEST(work_on_equal_rows) {
   static const char *const list[] = {
       "SELECT count(*) FROM emb_nearest('e', 'rows', 3)",
@@ -412,7 +413,7 @@ TEST(work_on_choices) {
   finish();
 }
 
-/* Most of its time is the solving at its end. */
+/* Most of its time goes into the solving at the end. */
 TEST(work_on_weights) {
   static const char *const sql =
       "SELECT length(emb_coreset(key, vector, 2000, 'gradmatch')) FROM w "

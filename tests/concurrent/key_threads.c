@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** key_threads.c -- engine/storage/kernel/key.c by several threads.
+** key_threads.c -- engine/storage/kernel/key.c, used by several threads.
 **
-** COUNTED  Gets are counted on their own key, however entries move: key_acquire
-**          and key_release beside inserts that displace.  All keys are of one
-**          partition whose table is nearly full, so an insert makes room by
-**          moving another entry, and takes its place at once.  A Get that was
-**          stopped between two instructions then finds another key where its
-**          own was.
-** CLAIMED  A key that a transaction claims is latched by no other session, even
-**          if it was free when that looked it up.
+** COUNTED  Gets are counted on their own key, however entries move:
+**          key_acquire and key_release run alongside inserts that displace
+**          entries.  All keys are in one partition whose table is nearly
+**          full, so an insert makes room by moving another entry, and
+**          immediately takes its place.  A Get that was stopped between two
+**          instructions then finds another key where its own was.
+** CLAIMED  No other session latches a key that a transaction claims, even if
+**          the key was free when that session looked it up.
 */
 #include "test.h"
 
@@ -18,9 +18,9 @@
 #include <pthread.h>
 
 enum {
-  COUNTED = 8,  /* keys that are got and given back */
-  COMING = 160, /* keys that come and go beside them */
-  ROOM = 67,    /* of them there at most: with COUNTED 94 % of the table */
+  COUNTED = 8,  /* keys that are acquired and released */
+  COMING = 160, /* keys that come and go alongside them */
+  ROOM = 67,    /* the most of them there: with COUNTED 94 % of the table */
   THREADS = 5,  /* more than there are cores, so that some are stopped */
   PART_BITS = 10,
   BOUND = 100,
@@ -112,7 +112,7 @@ static void end(void) {
   epoch_free(&core.epoch);
 }
 
-/* So many threads do the one, the others the other. */
+/* `ones` threads run `one`, the others run `other`. */
 static void run(void *(*one)(void *), int ones, void *(*other)(void *)) {
   pthread_t threads[THREADS];
   char *long_ = getenv("LONG");

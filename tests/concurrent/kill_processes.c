@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** kill_processes.c -- several processes that write to one table through SQL, of
-** which one after the other is killed or stopped for a moment, whether it is
-** the one that owns the store or not.
+** kill_processes.c -- several processes write to one table through SQL.  One
+** after another is killed or stopped for a moment, whether it owns the store
+** or not.
 **
-** A transaction counts a row of an ordinary table up and writes the number into
-** a vector.  What was begun and what was acknowledged is counted in memory that
-** the processes share.  At the end no transaction is lost whose COMMIT has
-** returned, none is there that was not begun, and table and vectors agree.
+** A transaction increments a row of an ordinary table and writes the number
+** into a vector.  Memory that the processes share counts the transactions
+** begun and acknowledged.  At the end no transaction whose COMMIT has
+** returned is lost, none exists that was not begun, and table and vectors
+** agree.
 **
-** Beside them one process reads, and one adds gradients to a vector of its own,
-** outside of transactions: no more than it asked for may ever be there.
+** In addition, one process reads, and one adds gradients to its own vector,
+** outside transactions: the vector may never hold more than that process
+** asked for.
 */
 #include "sql_help.h"
 #include "store_help.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest_processes.c -- an index of neighbours and several processes: its
-** owner is killed at any moment, while it makes, saves or mends the index; a
-** process that asks the owner; and a child after fork.
+** owner is killed at any moment, while it builds, saves or repairs the index;
+** a process that asks the owner; and a child after fork.
 */
 #include "near_help.h"
 #include "nearest_help.h"
@@ -15,8 +15,8 @@ enum { KEYS = 3000, WRITTEN = 500 };
 
 static struct near model;
 
-/* Rows [0, KEYS) of version 1 are there; goes on with those of [0, WRITTEN),
-** version by version, and says so when each is durable. */
+/* Rows [0, KEYS) of version 1 exist.  Writes the next versions of rows [0,
+** WRITTEN), one by one, and says so when each version is durable. */
 PROCESS(writer) {
   static struct near rows;
   emb_store *store;
@@ -56,7 +56,7 @@ static void read_model(emb_session *s) {
 TEST(owner_is_killed) {
   char dir[400];
   int loaded = 0;
-  /* The first finds no file: the index was never whole before it. */
+  /* The first kill finds no file: the index was never complete before it. */
   unsigned kills = 2 + help_amount(THREAD_SANITIZED ? 3 : 10);
   (void)snprintf(dir, sizeof dir, "%s", help_path("s"));
   if (!make(dir))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pool_sql.c -- tables that come and go while several connections of one
-** process use them: when the store of a dropped one is gone, and what the
-** others notice.
+** process use them: when the store of a dropped table is gone, and what the
+** other connections notice.
 **
-** "Gone" is that nothing of it is beside the database and that this process has
-** none of its files open, so that the disk has its space back.
+** "Gone" means that no part of it is next to the database and that this
+** process has none of its files open, so that the disk has its space back.
 */
 #include "sql_help.h"
 #include "store_help.h"
@@ -25,7 +25,7 @@ static void new_file(const char *name) {
   (void)snprintf(file, sizeof file, "%s", help_path(name));
 }
 
-/* The number that a query gives; below 0: minus its code. */
+/* The number that a query gives; below 0: the negated error code. */
 static int64_t number(sqlite3 *db, const char *sql) {
   sqlite3_stmt *statement = NULL;
   int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
@@ -36,7 +36,7 @@ static int64_t number(sqlite3 *db, const char *sql) {
   return rc == SQLITE_ROW ? n : -rc;
 }
 
-/* Files beside the database that this process has open, named or not. */
+/* Files next to the database that this process has open, named or not. */
 static int open_files(void) {
   char beside[500];
   int n = 0;
@@ -54,7 +54,7 @@ static int open_files(void) {
   return n;
 }
 
-/* Stores beside the database. */
+/* Stores next to the database. */
 static int stores(void) {
   char beside[500];
   int n = 0;
@@ -127,7 +127,7 @@ TEST(goes_with_the_commit) {
   }
 }
 
-/* Connections without a mutex cannot be examined: they give the store up at
+/* Connections without a mutex cannot be examined: they give up the store at
 ** their next statement, whatever it is, or when they close, in any order. */
 TEST(goes_with_the_last_user) {
   sqlite3 *pool[POOL];
@@ -197,7 +197,8 @@ TEST(another_of_the_same_name) {
   CHECK_EQ_INT(stores(), 1);
 }
 
-/* In WAL mode a reader goes on seeing a table that was dropped since. */
+/* In WAL mode, a reader continues to see a table that has been dropped
+** since. */
 TEST(an_old_reader_ends_its_scan) {
   sqlite3 *pool[POOL];
   sqlite3_stmt *scan = NULL;
@@ -229,8 +230,8 @@ TEST(an_old_reader_ends_its_scan) {
   empty_pool(pool, POOL);
 }
 
-/* A statement that is kept for later keeps SQLite's old table object alive; it
-** is not the one that a name means now. */
+/* A statement kept for later keeps SQLite's old table object alive.  The name
+** no longer refers to that object. */
 TEST(a_statement_that_is_kept) {
   sqlite3 *a, *b;
   sqlite3_stmt *kept = NULL;
@@ -289,7 +290,7 @@ TEST(an_old_transaction_is_told) {
 ** connection has changed it, and disconnects the tables. */
 static struct {
   sqlite3 *db;
-  int at, began; /* which one, and how many there were */
+  int at, began; /* which statement, and how many began */
   int within;    /* the statement is ours */
 } forgets;
 
@@ -304,7 +305,7 @@ static int forget_schema(unsigned event, void *arg, void *statement,
   return 0;
 }
 
-/* The first is the user's, and the statement may be run once more. */
+/* The first statement is the user's, and it may be run once more. */
 static int64_t number_while(sqlite3 *db, const char *sql, int at) {
   forgets.db = db;
   forgets.began = 0;
@@ -316,7 +317,7 @@ static int64_t number_while(sqlite3 *db, const char *sql, int at) {
 }
 
 static const struct {
-  const char *before, *sql; /* before: NULL, or what undoes it */
+  const char *before, *sql; /* before: NULL, or SQL that undoes it */
 } calling[] = {
     {NULL, "SELECT emb_get('items', '[1,2]') = "
            "emb_f32('[1,2,3,4,1,2,3,4]')"},
@@ -334,7 +335,7 @@ static const struct {
     {NULL, "SELECT emb_gc()"},
     {NULL, "SELECT count(*) FROM items WHERE key < 5"},
     {NULL, "SELECT length(emb_get('words', '[\"a\"]'))"},
-    /* Carried out twice, it would say so. */
+    /* The result would show a second execution. */
     {"SELECT emb_put('words', '[\"a\"]', '[0]')",
      "SELECT emb_rmw('words', '[\"a\"]', '[1]') + "
      "10 * emb_to_json(emb_get('words', '[\"a\"]')) ->> 0"},
@@ -377,8 +378,8 @@ TEST(the_schema_is_read_anew) {
   test_count("schemas that were forgotten", (uint64_t)forgotten);
 }
 
-/* The engine asks how a transaction of another connection ends, which is in
-** SQLite's commit just now. */
+/* The engine asks how a transaction of another connection ends.  That
+** connection is in SQLite's commit at this moment. */
 static int read_meanwhile(void *arg) {
   static const char *const meets[] = {
       "SELECT emb_get('items', '[1,2]') = emb_f32('[1,2,3,4,1,2,3,4]')",
@@ -407,7 +408,7 @@ static int read_meanwhile(void *arg) {
 TEST(the_schema_is_read_anew_while_it_is_decided) {
   new_file("decided.db");
   sqlite3 *a = sql_connect(file, SQLITE_OPEN_FULLMUTEX);
-  sql_runs(a, "PRAGMA journal_mode = wal"); /* others read beside a commit */
+  sql_runs(a, "PRAGMA journal_mode = wal"); /* others read during a commit */
   sql_runs(a, "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[4], "
               "memory='4MB', timeout=20)");
   sql_runs(a, "WITH RECURSIVE s(i) AS (VALUES(1) UNION ALL SELECT i + 1 "
@@ -446,7 +447,7 @@ static int deadly_remove(struct env *env, const char *path) {
   return env_posix.remove_dir(env, path);
 }
 
-/* 1: it got to the end. */
+/* 1: it ran to the end. */
 static int drop_in_child(int nth) {
   int status = -1;
   (void)fflush(stdout);
@@ -497,8 +498,9 @@ TEST(killed_while_it_goes) {
 
 /* ---- threads ------------------------------------------------------------- */
 
-/* What a user of ordinary tables can see in the same race, or a little more: a
-** function finds the table, and it is dropped before the call writes. */
+/* An error that a user of ordinary tables can see in the same race, or a
+** little more: a function finds the table, and the table is dropped before
+** the call writes. */
 static int is_expected(sqlite3 *db, int rc) {
   const char *text = sqlite3_errmsg(db);
   return (rc == SQLITE_ERROR && (strstr(text, "no such table: c") == text ||

@@ -4,8 +4,9 @@
 ** it, are killed, and recover it, and none serves (remote.c has those that do).
 **
 ** The others are children, forked before this process has opened anything; so
-** the file locks are the real ones.  Each value that is written is a round's
-** number, the same for all keys, so that a state that never was shows at once.
+** the file locks are the real ones.  Each value written is the number of a
+** round, the same for all keys, so a state that never existed shows
+** immediately.
 */
 #include "store_help.h"
 
@@ -36,7 +37,7 @@ static struct shared {
   _Atomic int64_t least;     /* no read that begins now may show less */
   _Atomic uint64_t reads;    /* of the children */
   _Atomic int stop;
-  _Atomic int hold, held; /* recovery is to wait; and does */
+  _Atomic int hold, held; /* recovery must wait; and is waiting */
 } * shared;
 
 static int share(void) {
@@ -68,7 +69,7 @@ static pid_t start(void (*run)(const char *dir), const char *dir) {
   return child;
 }
 
-/* A child that has not ended well says so with its status. */
+/* A child reports a failure in its exit status. */
 static void end(pid_t child, int killed) {
   int status = -1;
   if (killed)
@@ -85,7 +86,8 @@ static void end(pid_t child, int killed) {
       _exit(__LINE__ % 100 + 1);                                               \
   } while (0)
 
-/* What a crash left in doubt is decided: it was prepared, so it may count. */
+/* Resolves a transaction that a crash left in doubt: it was prepared, so it
+** may count. */
 static void decide(emb_store *store) {
   emb_err err;
   if (emb_in_doubt(store) && emb_is_owner(store))
@@ -120,8 +122,8 @@ static emb_session *open_writer(const char *dir) {
   return s;
 }
 
-/* Rounds until the test has enough, each `every`-th with a checkpoint; then it
-** is closed. */
+/* Writes rounds until the test has enough, every `every`-th with a
+** checkpoint; then closes the store. */
 static void write_rounds(emb_session *s, int32_t round, int32_t every) {
   emb_store *store = emb_session_store(s);
   emb_err err;
@@ -135,14 +137,15 @@ static void write_rounds(emb_session *s, int32_t round, int32_t every) {
   MUST(emb_close(store, &err));
 }
 
-/* Rounds as fast as it can, with what makes places free and used again. */
+/* Writes rounds as fast as it can, with checkpoints that free places for
+** reuse. */
 static void train(const char *dir) {
   emb_session *s = open_writer(dir);
   write_rounds(s, 1, 2);
 }
 
-/* Goes on where the last one was killed, and leaves no transaction undecided.
- */
+/* Continues where the last writer was killed, and leaves no transaction
+** undecided. */
 static void train_on(const char *dir) {
   emb_session *s = open_writer(dir);
   for (int32_t round = (int32_t)atomic_load(&shared->committed) + 2;; round++) {
@@ -198,7 +201,7 @@ static void recover_slowly(const char *dir) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* One value for all rows, each key once; *value: which. */
+/* A scan finds one value in all rows, each key once; *value: that value. */
 static int scan_once(emb_session *s, int order, int64_t *value) {
   static uint8_t seen[KEYS];
   static float vectors[256 * DIM];
@@ -334,10 +337,10 @@ TEST(several_readers_hold_no_more_than_they_need) {
     end(readers[i], 0);
   end(writer, 0);
   CHECK(atomic_load(&shared->reads) > 0);
-  /* 150 rounds write 900 MB.  What a scan holds is what is written meanwhile.
-   */
+  /* 150 rounds write 900 MB.  A scan holds the data written while it is
+  ** open. */
   CHECK(most < 600u << 20);
-  /* When they are gone, so is all that was held. */
+  /* When the readers are gone, all the space that they held is free. */
   emb_store *store;
   emb_session *s;
   if (help_open(dir, &writer_config, &store, &s)) {
@@ -349,8 +352,9 @@ TEST(several_readers_hold_no_more_than_they_need) {
   test_count("scans", atomic_load(&shared->reads));
 }
 
-/* A scan that is open while the owner is killed, another recovers and goes on,
-** closes, and one opens: each finds places free that this process still reads.
+/* A scan stays open while the owner is killed, another owner recovers the
+** store, goes on and closes it, and a third opens it.  Each finds places free
+** that this process still reads.
 */
 TEST(a_scan_outlives_its_owners) {
   const char *dir = help_path("outlives");
@@ -426,7 +430,8 @@ TEST(there_is_a_limit) {
     CHECK_EQ_INT(rc, EMB_BUSY);
     CHECK(strstr(emb_errmsg(s), "replaced the data being read") != NULL);
     emb_scan_close(scan);
-    /* In key order a read finds where the row is now, but of another state. */
+    /* In key order, a read finds the row's current place, but in another
+    ** state. */
     OK(s, emb_scan_open(s, INT64_MIN, INT64_MAX, EMB_SCAN_ASC, &scan));
     rc = emb_scan_next(scan, 64, keys, vectors, NULL, &n);
     await_rounds(atomic_load(&shared->committed) + 30);
@@ -436,7 +441,7 @@ TEST(there_is_a_limit) {
     emb_scan_close(scan);
     atomic_store(&shared->stop, 1);
     end(writer, 0);
-    scan_once(s, EMB_SCAN_ASC, &value); /* the next one is well again */
+    scan_once(s, EMB_SCAN_ASC, &value); /* the next scan works again */
     help_close(store, s);
   }
 }
@@ -509,7 +514,7 @@ TEST(a_reader_waits_for_who_recovers) {
   config.timeout_ms = 100;
   if (!help_open(dir, &config, &before, &old))
     return;
-  CHECK_EQ_INT(get_value(old), 1); /* beside the owner: its checkpoint */
+  CHECK_EQ_INT(get_value(old), 1); /* next to the owner: its checkpoint */
   end(writer, 1);
   atomic_store(&shared->hold, 1);
   pid_t owner = start(recover_slowly, dir);
@@ -528,7 +533,7 @@ TEST(a_reader_waits_for_who_recovers) {
   end(owner, 0);
   help_close(before, old);
 
-  /* The same for one that is opened meanwhile. */
+  /* The same for a store opened during the recovery. */
   dir = help_path("opened");
   if (!share())
     return;
@@ -551,8 +556,9 @@ TEST(a_reader_waits_for_who_recovers) {
   end(owner, 0);
 }
 
-/* A user who may read the files and not write them waits no longer than
-** needed: for a process that recovers, but not where the owner is just dead. */
+/* A user that may read the files but not write them waits no longer than
+** needed: for a process that recovers the store, but not when the owner is
+** merely dead. */
 static void read_as_nobody(const char *dir) {
   emb_config config = reader_config;
   emb_store *store;
@@ -586,7 +592,7 @@ TEST(another_user_reads_what_is_left) {
   (void)snprintf(path, sizeof path, "%s/log", dir);
   CHECK_EQ_INT(chmod(path, 0666), 0);
   end(start(read_as_nobody, dir), 0);
-  /* Nor be looked at. */
+  /* Nor may the lock be read. */
   (void)snprintf(path, sizeof path, "%s/lock", dir);
   CHECK_EQ_INT(chmod(path, 0600), 0);
   end(start(read_as_nobody, dir), 0);
@@ -594,7 +600,7 @@ TEST(another_user_reads_what_is_left) {
 
 /* ---- another user, beside an owner that goes on -------------------------- */
 
-/* Everything that makes files and places in them free, as fast as it can. */
+/* Does everything that frees files and places in them, as fast as it can. */
 static void go_on_fast(const char *dir) {
   emb_session *s = open_writer(dir);
   emb_store *store = emb_session_store(s);
@@ -620,8 +626,8 @@ static void go_on_fast(const char *dir) {
   MUST(emb_close(store, &err));
 }
 
-/* Scans of one state each, by a process that opens the store now and then.  It
-** is a while in each scan: the owner has replaced all files by then. */
+/* Scans of one state each, by a process that opens the store now and then.
+** Each scan takes a while: the owner has replaced all files by then. */
 static void scan_as_nobody(const char *dir) {
   static const int orders[] = {EMB_SCAN_ANY, EMB_SCAN_ASC, EMB_SCAN_DESC};
   emb_config config = reader_config;
@@ -661,7 +667,7 @@ TEST(another_user_scans_beside_an_owner) {
   for (int i = 0; i < 2; i++)
     readers[i] = start(scan_as_nobody, dir);
   int64_t rounds = 3 + (int64_t)help_amount(SANITIZED ? 8 : 20);
-  do /* readers may have less of the processors than the writer */
+  do /* readers may get less processor time than the writer */
     await_rounds(rounds++);
   while (atomic_load(&shared->reads) <= 10 && rounds < 300 &&
          !atomic_load(&test_state.failures));
@@ -673,8 +679,8 @@ TEST(another_user_scans_beside_an_owner) {
   CHECK(atomic_load(&shared->reads) > 10);
 }
 
-/* Opens, reads and closes, over and over: so it is now a reader, now the one
-** that recovers. */
+/* Opens, reads and closes, over and over: so it is sometimes a reader and
+** sometimes the process that recovers. */
 static void watch(const char *dir) {
   test_state.random ^= (uint64_t)getpid();
   while (!atomic_load(&shared->stop)) {
@@ -724,7 +730,8 @@ TEST(what_was_shown_stays) {
     await_rounds(before + 1 + (int64_t)(test_random() % 4));
     (void)usleep((unsigned)(test_random() % 20000));
     end(writer, 1);
-    /* Now that its owner is dead, all that it had acknowledged. */
+    /* Now that the owner is dead, readers must see all that it had
+    ** acknowledged. */
     int64_t least = atomic_load(&shared->least);
     int64_t committed = atomic_load(&shared->committed);
     while (least < committed &&

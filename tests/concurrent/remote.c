@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** remote.c -- a store that another process owns: each call of emb.h, asked of
-** that one, does what it does in the owner.
+** remote.c -- a store that another process owns: each call of emb.h, sent to
+** the owner, does what it does in the owner.
 **
-** The owner is a child, forked before this process has opened anything.  What
-** it must have afterwards is read by a second client, or here when the owner
-** has
-** gone and this process has become it.
-** */
+** The owner is a child, forked before this process has opened anything.  A
+** second client reads what the store must hold afterwards, or this process
+** does when the owner has gone and this process has become the owner. */
 #include "store_help.h"
 
 #include "engine/table/owner/registry.h"
@@ -81,7 +79,7 @@ static void owner_wait(struct owner *o, int is_good) {
   CHECK_EQ_INT(WIFEXITED(status) && WEXITSTATUS(status) == 0, is_good);
 }
 
-/* It closes the store. */
+/* Makes the owner close the store. */
 static void owner_leave(struct owner *o) {
   CHECK(write(o->say, "x", 1) == 1);
   owner_wait(o, 1);
@@ -196,7 +194,7 @@ TEST(rows_of_a_client) {
   client_end(&c);
 }
 
-/* More than a slot holds, both ways. */
+/* More than a slot holds, in both directions. */
 TEST(large_batch_of_a_client) {
   enum { MANY = 100000 };
   struct client c;
@@ -267,9 +265,9 @@ static size_t scan_some(emb_session *s, emb_scan *scan, int with_rows,
   return n;
 }
 
-/* A session that has nothing but a scan does not notice that the owner leaves:
-** whoever owns the store next, or this process without an owner, goes on with
-** it, each row once, wherever it is by then. */
+/* A session that has nothing but a scan does not notice that the owner
+** leaves.  The next owner, or this process without an owner, continues the
+** scan and returns each row once, wherever the row is by then. */
 static void scan_outlives(int order, int is_owned_again) {
   struct client c;
   struct owner next;
@@ -314,7 +312,7 @@ TEST(scan_of_keys_outlives_owner) { scan_outlives(EMB_SCAN_KEYS, 1); }
 TEST(scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ANY, 0); }
 TEST(ascending_scan_goes_on_without_owner) { scan_outlives(EMB_SCAN_ASC, 0); }
 
-/* What an owner that has died had read may be lost. */
+/* Rows that the scan returned before its owner died may be lost. */
 TEST(scan_ends_with_owner_that_is_killed) {
   struct client c;
   emb_scan *scan;
@@ -335,8 +333,8 @@ TEST(scan_ends_with_owner_that_is_killed) {
   (void)help_close(c.store, c.s);
 }
 
-/* One that has had more than a client remembers is waited for, but not for
-** ever. */
+/* The leaving owner waits for a scan that has returned more than a client
+** remembers, but not indefinitely. */
 TEST(long_scan_ends_with_owner) {
   enum { MANY = (1 << 20) + 50000, PART = 50000 };
   struct client c;
@@ -416,7 +414,7 @@ TEST(owner_leaves) {
   owner_leave(&c.owner);
   OK(c.s, emb_get(c.s, keys, N, back, NULL, NULL));
   CHECK(memcmp(rows, back, sizeof rows) == 0);
-  /* It comes back, and is the owner: this process only reads. */
+  /* Another process becomes the owner: this process only reads. */
   if (!owner_start(&next, c.dir))
     return;
   fill(5);
@@ -475,8 +473,8 @@ TEST(owner_is_killed_before_commit) {
   (void)help_close(c.store, c.s);
 }
 
-/* Between two reads that follow each other at once another process owns the
-** store, writes, and leaves. */
+/* Between two reads in quick succession, another process owns the store,
+** writes, and leaves. */
 TEST(owner_comes_and_goes) {
   struct client c;
   struct owner other;
@@ -520,8 +518,8 @@ static void own_slowly(const char *dir, int hear, int say) {
   own(dir, hear, say);
 }
 
-/* An owner whose socket has no name cannot be asked; what it saved last is not
-** shown instead. */
+/* A client cannot reach an owner whose socket has no name.  It does not show
+** the last checkpoint instead. */
 TEST(owner_without_a_socket) {
   struct client c;
   emb_config brief = config;
@@ -548,8 +546,8 @@ TEST(owner_without_a_socket) {
   }
 }
 
-/* Serves nobody; ones are in its checkpoint.  When it is told to it commits
-** twos, and then threes, of which it is not known whether they count. */
+/* Serves nobody; its checkpoint holds ones.  When told to, it commits twos
+** and then threes.  Whether the threes count is not known. */
 static void own_alone(const char *dir, int hear, int say) {
   emb_config alone = config;
   emb_store *store;
@@ -576,8 +574,8 @@ static void own_alone(const char *dir, int hear, int say) {
   _exit(4);
 }
 
-/* A scan keeps a checkpoint that another session of the process may not have
-** any more, once its owner has died. */
+/* A scan keeps its checkpoint, but another session of the process may no
+** longer use that checkpoint once its owner has died. */
 TEST(checkpoint_of_an_owner_that_is_alone) {
   struct owner o;
   emb_store *store;
@@ -609,8 +607,9 @@ TEST(checkpoint_of_an_owner_that_is_alone) {
   (void)help_close(store, s);
 }
 
-/* What there was to read before it served is not what there is afterwards; and
-** nothing is shown while it has the lock and does not answer yet. */
+/* Once the owner serves, a client no longer reads the rows it read before.
+** While the owner holds the lock but does not answer yet, reads show
+** nothing. */
 TEST(owner_begins_to_serve) {
   struct client c;
   struct owner o;
@@ -687,7 +686,7 @@ static void start_bounded(struct client *c) {
   }
 }
 
-/* Its leases come back, at once. */
+/* Its leases are returned immediately. */
 TEST(killed_client_has_no_leases) {
   struct client c;
   struct owner other;
@@ -727,7 +726,8 @@ TEST(killed_client_is_rolled_back) {
   client_end(&c);
 }
 
-/* Only who knows the coordinator's decision may say how it ends. */
+/* Only a process that knows the coordinator's decision may end the
+** transaction. */
 static void decide(int commit) {
   struct client c;
   struct owner other;
@@ -756,7 +756,7 @@ static void decide(int commit) {
 TEST(killed_client_was_prepared_and_committed) { decide(1); }
 TEST(killed_client_was_prepared_and_undone) { decide(0); }
 
-/* What a coordinator says of a transaction that a call meets. */
+/* A coordinator's answer about a transaction that a call meets. */
 struct coordinator {
   emb_store *store;
   uint64_t number;
@@ -774,7 +774,7 @@ static int asked_of(void *arg, uint64_t number, int in_doubt) {
   return c->says;
 }
 
-/* Whether the keys 1 and 2 are there, as the coordinator has it. */
+/* Whether the keys 1 and 2 exist, given the coordinator's answer. */
 static int get_as(emb_session *s, struct coordinator *c, int says, int *rc) {
   const int64_t some[2] = {1, 2};
   c->says = says;
@@ -784,8 +784,8 @@ static int get_as(emb_session *s, struct coordinator *c, int says, int *rc) {
   return *rc ? -1 : found[0] + found[1];
 }
 
-/* The transaction of another client is prepared; `s` reads.  Then the client is
-** gone, and the coordinator decides. */
+/* Another client's transaction is prepared, and `s` reads.  Then that client
+** is gone, and the coordinator decides. */
 static void ask_while_prepared(emb_store *store, emb_session *s,
                                struct owner *other) {
   struct coordinator c = {.store = store};
@@ -794,13 +794,13 @@ static void ask_while_prepared(emb_store *store, emb_session *s,
   CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_PAST, &rc), 0);
   CHECK_EQ_INT(c.asked, 1);
   CHECK_EQ_INT(c.was_in_doubt, 0);
-  OK(s, emb_get(s, keys, 3, back, NULL, NULL)); /* it was said of this one */
+  OK(s, emb_get(s, keys, 3, back, NULL, NULL)); /* answered already */
   CHECK_EQ_INT(c.asked, 1);
   CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_FAIL, &rc), -1);
   CHECK_EQ_INT(rc, EMB_LOCKED);
   CHECK_EQ_INT(emb_undecided(s), c.number);
   CHECK_EQ_INT(get_as(s, &c, EMB_DECIDE_AGAIN, &rc), -1);
-  CHECK_EQ_INT(rc, EMB_BUSY); /* it has not said so */
+  CHECK_EQ_INT(rc, EMB_BUSY); /* nothing was resolved */
   CHECK(c.asked > 1 && strstr(emb_errmsg(s), "try again") != NULL);
   c.says = EMB_DECIDE_FAIL;
   emb_session_decides(s, asked_of, &c);
@@ -843,8 +843,8 @@ TEST(prepared_transaction_is_asked_for_by_the_owner) {
   (void)help_close(c.store, c.s);
 }
 
-/* A call that makes this process the owner finds it in doubt, and does not read
-** past it. */
+/* A call that makes this process the owner finds the transaction in doubt,
+** and does not read past it. */
 TEST(doubt_is_found_within_a_call) {
   struct client c;
   struct owner other;
@@ -870,7 +870,7 @@ TEST(doubt_is_found_within_a_call) {
   (void)help_close(c.store, c.s);
 }
 
-/* The owner closes the store before that is decided. */
+/* The owner closes the store before the transaction is decided. */
 TEST(doubt_outlives_owner) {
   struct client c;
   struct owner other;
@@ -892,7 +892,8 @@ TEST(doubt_outlives_owner) {
   (void)help_close(c.store, c.s);
 }
 
-/* What it had acknowledged outside of that transaction is there in any case. */
+/* Writes that the owner acknowledged outside that transaction survive in any
+** case. */
 static void leave_in_doubt(int commit) {
   struct client c;
   struct owner other;
@@ -902,7 +903,7 @@ static void leave_in_doubt(int commit) {
   for (int value = 1; value <= 6; value++) {
     fill(value);
     OK(c.s, emb_put(c.s, keys, N, rows, NULL));
-    if (value < 4) /* places that are used again, then what only the log has */
+    if (value < 4) /* reused places, then rows that only the log has */
       OK(c.s, emb_checkpoint(c.s));
   }
   if (other_start(&other, c.dir, write_prepared)) { /* keys 1 and 2 */
@@ -939,9 +940,9 @@ static void commit_when_told(const char *dir, int hear, int say) {
   _exit(emb_close(store, &err) ? 3 : 0);
 }
 
-/* A COMMIT may wait for the end of a statement in another process that has yet
-** to open its session: as long as the owner waits for that COMMIT, it serves
-** who comes. */
+/* A COMMIT may wait for the end of a statement in another process that has
+** yet to open its session.  As long as the owner waits for that COMMIT, it
+** serves new clients. */
 TEST(leaving_owner_serves_who_comes) {
   struct client c;
   struct owner other;
@@ -959,15 +960,16 @@ TEST(leaving_owner_serves_who_comes) {
       CHECK(memcmp(rows, back, sizeof rows) == 0);
       emb_session_close(late);
     }
-    CHECK_EQ_INT(waitpid(c.owner.pid, NULL, WNOHANG), 0); /* it waits still */
+    CHECK_EQ_INT(waitpid(c.owner.pid, NULL, WNOHANG), 0); /* still waiting */
     owner_leave(&other);
     owner_wait(&c.owner, 1);
-    CHECK_EQ_INT(emb_count(c.s), N + 1); /* key 2 is none of the others */
+    CHECK_EQ_INT(emb_count(c.s), N + 1); /* key 2 is new */
   }
   (void)help_close(c.store, c.s);
 }
 
-/* As a process does that is about to become the owner; then it goes away. */
+/* Takes the lock like a process that is about to become the owner, then
+** exits. */
 static void lock_and_leave(const char *dir, int hear, int say) {
   struct flock whole = {
       .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = (off_t)1 << 40};
@@ -982,8 +984,8 @@ static void lock_and_leave(const char *dir, int hear, int say) {
   _exit(0);
 }
 
-/* The store says that nobody owns it, and has an owner the next moment: a Get
-** that counts, or makes rows, is that one's to carry out. */
+/* The store says that nobody owns it, and a moment later it has an owner.
+** That owner must carry out a Get that counts or creates rows. */
 TEST(get_while_another_becomes_the_owner) {
   struct owner other;
   emb_config appears = config;
@@ -1017,8 +1019,8 @@ static void recover_and_wait(const char *dir, int hear, int say) {
   _exit(emb_close(store, &err) ? 3 : 0);
 }
 
-/* Who opens the store may be the one that knows how that ends, or nobody may
-** ask the owner for hours. */
+/* The process that opens the store may know how the transaction ends, or
+** nobody may ask the owner for hours. */
 TEST(opened_beside_an_owner_in_doubt) {
   struct client c;
   struct owner other;
@@ -1071,7 +1073,7 @@ static int blocks_write(void *arg, int what) {
   return 0;
 }
 
-/* The owner asks the client what it holds, while it waits. */
+/* The owner asks the client what it holds, while the client waits. */
 TEST(question_of_the_owner) {
   struct client c;
   struct owner other;
@@ -1109,7 +1111,7 @@ TEST(owner_is_stopped) {
   CHECK(kill(c.owner.pid, SIGCONT) == 0);
   emb_set_timeout(c.store, 5000);
   OK(c.s, emb_get(c.s, keys, 1, back, NULL, NULL));
-  CHECK(help_is(back, DIM, keys[0], 1)); /* it was taken back */
+  CHECK(help_is(back, DIM, keys[0], 1)); /* the put was withdrawn */
   OK(second, emb_put(second, keys, 1, rows, NULL));
   emb_session_close(second);
   client_end(&c);
@@ -1169,7 +1171,8 @@ TEST(child_of_the_owner) {
   (void)help_close(store, s);
 }
 
-/* Batches are under way when their owner goes: each is its own afterwards. */
+/* Batches are under way when their owner goes.  Afterwards each has its own
+** result. */
 static void tickets_outlive(int in_peace) {
   struct client c;
   uint64_t ticket[3], ended = 0;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** restore_threads.c -- one store takes files from several threads at once:
-** snapshots, increments and deltas of a source, while others export it, take
-** snapshots of it, checkpoint and verify it.
+** restore_threads.c -- one store takes files from several threads at the same
+** time: snapshots, increments and deltas of a source, while other threads
+** export it, take snapshots of it, checkpoint and verify it.
 **
-** The source has had STATES states, and there are files that lead to each.  So
-** what a copy may ever hold is known:
+** The source has had STATES states, and there are files that lead to each.
+** So the possible contents of a copy are known:
 **
-** WHOLE      Every snapshot that is taken of the copy, and every file that it
-**            is exported to, two threads to the same path, is one of these
-**            states.
-** TOLD       When all threads are done the copy is in the state that its
-**            position names, and its chain, if it has one; also after it was
-**            closed and opened.
-** DOWNWARDS  A third store takes the deltas of the copy and is equal to it in
-**            the end.
+** WHOLE      Every snapshot of the copy, and every file that it is exported
+**            to (two threads to the same path), is one of these states.
+** TOLD       When all threads are done, the copy is in the state named by its
+**            position, and by its chain if it has one; also after the copy
+**            was closed and reopened.
+** DOWNWARDS  A third store takes the deltas of the copy and equals it in the
+**            end.
 **
-** The only errors that may come are those that say why a file cannot be taken
-** now (GAP), and that another is writing the same file (BUSY).
+** The only permitted errors say why a file cannot be taken now (GAP), and
+** that another thread is writing the same file (BUSY).
 */
 #include "engine/storage/pack/emb_file.h"
 #include "store_help.h"
@@ -122,7 +121,7 @@ static int make_files(void) {
 
 /* ---- what a copy holds --------------------------------------------------- */
 
-/* The state that these values are; -1: none. */
+/* The state with these values; -1: none. */
 static int state_of(const int32_t values[KEYS]) {
   static const int32_t nothing[KEYS];
   for (int state = 0; state < STATES; state++)
@@ -249,7 +248,7 @@ static void *keep_states(void *arg) {
   return NULL;
 }
 
-/* The copy's own deltas, to the third. */
+/* Passes the copy's own deltas to the third store. */
 static void hand_on(emb_session *from, emb_session *to) {
   emb_delta_file about;
   char path[512];
@@ -284,7 +283,7 @@ static void *look_after(void *arg) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* The copy is what it says of itself. */
+/* The copy holds what it says of itself. */
 static void check_told(emb_session *s) {
   int32_t values[KEYS];
   emb_delta_place place;

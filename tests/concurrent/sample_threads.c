@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** sample_threads.c -- emb_sample beside writers: keys that come and go, so that
-** partitions of the index grow and entries are moved, vectors that change, and
-** transactions that are rolled back.
+** sample_threads.c -- emb_sample alongside writers: keys that come and go, so
+** that partitions of the index grow and entries are moved, vectors that
+** change, and transactions that are rolled back.
 **
-** Of the keys that stay each must come alike, what comes must be whole, and
-** nothing that was never committed may come.
+** Keys that stay must all be equally likely, each row drawn must be whole,
+** and no row that was never committed may be drawn.
 */
 #include "chance_help.h"
 #include "store_help.h"
@@ -48,7 +48,7 @@ static void *write_some(void *arg) {
   int64_t at = 0;
   for (int32_t i = 0; !atomic_load(&stop); i++) {
     put(s, (int64_t)(test_random_from(&random) % (STAY / 100)) * 100, 100, i);
-    /* They come one after the other, and go when all are there. */
+    /* The keys come one after another, and go when all are there. */
     put(s, 1000000 + at, 100, i);
     at += 100;
     if (at == COMING) {
@@ -97,7 +97,8 @@ static void check_rows(int64_t *keys, const float *vectors, size_t n,
     CHECK(keys[i - 1] < keys[i]);
 }
 
-/* Some by frequency, whose counts all sessions share and make anew. */
+/* Some draws are by frequency; all sessions share its counts and rebuild
+** them. */
 static void *draw_some(void *arg) {
   static const uint32_t calls = SANITIZED ? 300 : 3000;
   int number = (int)(uintptr_t)arg;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** samples_threads.c -- readers in several threads share the files that are
-** open, while these are written anew under them.
+** samples_threads.c -- readers in several threads share open files, while
+** those files are rewritten under them.
 **
-** Each record of a file is filled with the file's generation.  Whoever reads a
+** Each record of a file is filled with the file's generation.  A reader of a
 ** batch gets one generation in all records of a file, that of the survey it
-** goes by, or an error that the file has changed; never two of them.
+** goes by, or an error that the file has changed; never two generations.
 */
 #include "test.h"
 
@@ -24,7 +24,8 @@ static int generation[FILES];        /* lock */
 static _Atomic int done;
 static _Atomic uint64_t batches, changes;
 
-/* Under a name of its own first: a reader sees one file or the other. */
+/* Writes under a separate name first: a reader sees the old file or the new
+** one. */
 static void write_anew(int i, int value) {
   char other[340];
   unsigned char record[RECORD];
@@ -95,7 +96,7 @@ static void *read_files(void *arg) {
   return NULL;
 }
 
-/* Until enough of both has come about, however slow the machine. */
+/* Runs until there are enough batches and changes, however slow the machine. */
 TEST(files_change_under_readers) {
   pthread_t threads[READERS];
   for (int i = 0; i < FILES; i++) {

@@ -3,7 +3,7 @@
 ** serve_sql.c -- emb_serve: sqlite3_interrupt from another thread ends it while
 ** it waits for its next row or for the process to own the store, and the
 ** statement can be run again; another connection of the process may drop the
-** table meanwhile.
+** table while emb_serve runs.
 **
 ** HANG      Its next row would come in a day: an alarm ends the program.
 */
@@ -81,7 +81,7 @@ TEST(an_interrupt_ends_it) {
     if (!CHECK_EQ_INT(sqlite3_step(statement), SQLITE_ROW) ||
         !CHECK_EQ_INT(sqlite3_column_int(statement, 0), 1 + round))
       break;
-    /* The connection that serves holds no lock meanwhile. */
+    /* The connection that serves holds no lock between its rows. */
     runs(other, "INSERT INTO items SELECT max(key) + 1, '[2,2]' FROM items");
     CHECK_EQ_INT(pthread_create(&thread, NULL, interrupt_soon, NULL), 0);
     CHECK_EQ_INT(sqlite3_step(statement), SQLITE_INTERRUPT);

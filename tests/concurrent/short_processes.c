@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** short_processes.c -- many processes that come, read and write one row of a
-** bounded table through SQL, and go: one after the other, and many at once.
-** Some are killed, with a lease, within a transaction, or just then.
+** short_processes.c -- many processes that start, read and write one row of a
+** bounded table through SQL, and exit: one after another, and many at the
+** same time.  Some are killed, with a lease, within a transaction, or just as
+** they exit.
 **
-** Each must succeed, and nothing of them stays: no session, lease, descriptor
+** Each must succeed and leave nothing behind: no session, lease, descriptor
 ** or mapping of the process that owns the store.
 */
 #include "process_help.h"
@@ -15,7 +16,7 @@
 
 enum { ONE_BY_ONE = 200, AT_ONCE = 30, HOT = 1000000 };
 
-/* What the visitor does at last. */
+/* How the visitor ends. */
 enum ending { ENDS, IS_KILLED, IS_KILLED_WITH_LEASE, IS_KILLED_IN_TRANSACTION };
 
 static const char *database(void) { return help_path("test.db"); }
@@ -88,14 +89,14 @@ static int mappings_of(pid_t pid) {
 }
 
 static struct held look(sqlite3 *db, pid_t owner) {
-  /* First: what it needs there stays. */
+  /* First: the resources that it needs there stay. */
   int n = (int)sql_integer(db, "SELECT count(*) FROM emb_clients('items')");
   return (struct held){entries_of(owner, "fd"), mappings_of(owner),
                        entries_of(owner, "task"), n};
 }
 
-/* The end of a client is noticed a moment later; what is there for good stays.
-** There may be less than before: then one was just ending. */
+/* The owner notices the end of a client a moment later; permanent resources
+** stay.  There may be fewer than before: then a client was just ending. */
 static void check_left(sqlite3 *db, pid_t owner, struct held before) {
   struct held now = before;
   for (int i = 0; i < 10000; i++) {
@@ -147,7 +148,7 @@ static void visitor_end(struct visits *v, struct process *p,
     process_end_killed(p);
 }
 
-/* n of them, so many at a time. */
+/* `n` visits, `at_once` at a time. */
 static void visit(struct visits *v, int n, int at_once) {
   struct process p[AT_ONCE];
   enum ending endings[AT_ONCE];

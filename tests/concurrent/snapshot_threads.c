@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** snapshot_threads.c -- snapshots while others never stop writing.
+** snapshot_threads.c -- snapshots while other threads never stop writing.
 **
 ** TRANSFERS  Transactions move amounts between keys, so that the sum of all
 **            vectors stays the same: in every snapshot it must be the same.
-** ORDER      Each writer puts the numbers 1, 2, 3 ... into its keys in turn, a
-**            call for each, deletes one now and then and puts it again.  A
-**            snapshot that has one of its writes has all that came before.
+** ORDER      Each writer puts the numbers 1, 2, 3 ... into its keys in turn,
+**            one call for each, and now and then deletes a key and puts it
+**            again.  A snapshot that has one of its writes has all earlier
+**            ones.
 ** AGAIN      A snapshot that is read twice, with writes and compaction in
 **            between, is the same.
 */
@@ -78,8 +79,8 @@ static void *count_up(void *arg) {
   return NULL;
 }
 
-/* The numbers of a writer's keys in a snapshot: consecutive, but for one that
-** may have been deleted and not be there again. */
+/* The numbers of a writer's keys in a snapshot: consecutive, except for one
+** that may have been deleted and not put again yet. */
 static void check_writer(emb_session *s, emb_snap *snap, int64_t writer) {
   int64_t keys[OWN];
   static float rows[OWN * DIM];

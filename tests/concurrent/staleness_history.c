@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** staleness_history.c -- eight sessions in parallel on a bounded store of the
-** least memory, threads of one process; afterwards tests/lib/history.c decides
-** whether what each of them saw keeps the bound, key by key.  What they do is
-** in tests/lib/history_work.h; history_processes.c is the same with processes.
+** staleness_history.c -- eight parallel sessions on a bounded store with the
+** least memory, in threads of one process; afterwards tests/lib/history.c
+** decides whether their histories keep the bound, key by key.  Their work is
+** in tests/lib/history_work.h; history_processes.c is the same with
+** processes.
 */
 #include "history_work.h"
 
@@ -11,7 +12,8 @@ enum { SESSIONS = HISTORY_WORKERS + HISTORY_OTHERS };
 
 static struct history_shared shared;
 
-/* Until the time is over; longer on a slow machine, but not for ever. */
+/* Waits until the time is over; longer on a slow machine, but not
+** indefinitely. */
 static void watch(struct history_world *w, struct history_worker *workers,
                   unsigned ms) {
   struct history_watch watch = {{0}, {0}};
@@ -28,8 +30,8 @@ static void watch(struct history_world *w, struct history_worker *workers,
   atomic_store(&w->shared->over, 1);
 }
 
-/* What is still out is what the pending say; and once the sessions are closed
-** nothing is out. */
+/* The leases still out match the pending reads; and once the sessions are
+** closed, none is out. */
 static void check_pending(struct history_world *w,
                           struct history_worker *workers, emb_session *s) {
   static uint32_t held[HISTORY_KEYS];

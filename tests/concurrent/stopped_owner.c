@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** stopped_owner.c -- what statements do while the process that owns their table
-** is stopped: they wait for one timeout, those that show a state for a moment,
-** and each ends when it is interrupted.
+** stopped_owner.c -- what statements do while the process that owns their
+** table is stopped: they wait for one timeout, or for a moment if they show a
+** state, and each ends when it is interrupted.
 **
-** Each statement has a database and a thread of its own, and another process
-** owns all of them; so all wait at the same time.  Here time is the contract.
-** Of several tries the best counts: the machine may be busy.
+** Each statement has its own database and thread, and another process owns
+** all the databases; so all wait at the same time.  Here time is the
+** contract.  The best of several tries counts: the machine may be busy.
 */
 #include "process_help.h"
 #include "sql_help.h"
@@ -19,18 +19,18 @@
 #include <unistd.h>
 
 enum {
-  TIMEOUT_MS = 1000, /* that of the tables: the shortest that there is */
+  TIMEOUT_MS = 1000, /* of the tables: the shortest possible */
   SLOW = SANITIZED ? 5 : 1,
   END_MS = 200 * SLOW,    /* after an interrupt */
-  STATE_MS = 1000 * SLOW, /* of what shows a state */
+  STATE_MS = 1000 * SLOW, /* of a statement that shows a state */
   BEFORE_MS = 100,        /* from a statement's begin to the interrupt */
   AGAIN_MS = 20, /* to the next, if the first came before the statement */
-  TRIES = 10,    /* it is over with the first that is good for all */
+  TRIES = 10,    /* ends with the first try that is good for all */
 };
 
 enum how {
   FAILS,
-  SHOWS, /* at once, which process the owner is */
+  SHOWS, /* immediately, which process the owner is */
   MAY,   /* succeed: it only ends something, or leaves a part for later */
 };
 enum { MANY = 20 };
@@ -44,10 +44,10 @@ static const struct statement {
   const char *sql;
   enum how how;
   const char *before; /* on its connection, while the owner runs */
-  int tables;         /* beside v: t1, t2, ... */
-  int functions;      /* that show a state, beside the first: one wait each */
+  int tables;         /* besides v: t1, t2, ... */
+  int functions;      /* that show a state, besides the first: one wait each */
 } statements[] = {
-    /* First, for stores are opened one after the other. */
+    /* First, because stores are opened one after another. */
     {.sql = "SELECT owner_pid FROM emb_tables", .how = SHOWS},
     {.sql = "SELECT process FROM emb_clients('v')", .how = SHOWS},
     {.sql = "SELECT value FROM emb_stats('v') WHERE name = 'owner_pid'",
@@ -154,8 +154,8 @@ static const struct statement {
 };
 enum { STATEMENTS = sizeof statements / sizeof statements[0] };
 
-/* Those of many tables have the machine to themselves: stores are opened one
-** after the other. */
+/* Statements on many tables have the machine to themselves: stores are opened
+** one after another. */
 static int with_many;
 static int is_run(int i) { return (statements[i].tables == MANY) == with_many; }
 
@@ -169,7 +169,7 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Makes those of its tables that are not there, and owns all. */
+/* Creates the statement's missing tables, and owns all. */
 static void own(sqlite3 *db, const struct statement *statement) {
   char sql[200];
   (void)sql_runs(db, "UPDATE v SET vector = '[1]' WHERE key = 1");
@@ -249,7 +249,7 @@ static void *run_thread(void *arg) {
   return NULL;
 }
 
-/* Until all have ended. */
+/* Interrupts until all have ended. */
 static void interrupt_all(void) {
   for (int left = STATEMENTS; left > 0;) {
     left = 0;
@@ -292,7 +292,7 @@ static int prepare_runs(struct process *owner, enum mode mode,
   return good;
 }
 
-/* Also while the owner is stopped: closing waits for it no longer. */
+/* Also while the owner is stopped: closing no longer waits for it. */
 static void end_runs(void) {
   for (int i = 0; i < STATEMENTS; i++)
     CHECK_EQ_INT(sqlite3_close(runs[i].db), SQLITE_OK);
@@ -341,7 +341,7 @@ static void end(struct process *owner) {
   CHECK(process_end(owner));
 }
 
-/* After it has gone on all works. */
+/* After the owner has continued, everything works. */
 static void check_all_work(void) {
   for (int i = 0; i < STATEMENTS; i++) {
     if (!sqlite3_get_autocommit(runs[i].db))
@@ -377,13 +377,13 @@ static int take_best(int64_t best[STATEMENTS], int first, int64_t most,
   return late;
 }
 
-/* It refuses to, there. */
+/* emb_backup refuses to run within a transaction. */
 static int is_backup(int k) {
   return strstr(statements[k].sql, "emb_backup") != NULL;
 }
 
-/* SQLite says SQLITE_ERROR where it was while a table-valued function was
-** declared (interrupt_sql.c). */
+/* SQLite returns SQLITE_ERROR if the interrupt came while a table-valued
+** function was declared (interrupt_sql.c). */
 static int was_interrupted(int k) {
   return runs[k].rc == SQLITE_INTERRUPT ||
          (runs[k].rc == SQLITE_ERROR &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** store_threads.c -- many sessions in parallel on a store of the least memory,
-** so that records are paged out, read back, cached, moved and compacted all the
-** time.  Each part of the keys belongs to one kind of thread, and it is known
-** what that must find:
+** store_threads.c -- many parallel sessions on a store with the least memory,
+** so that records are paged out, read back, cached, moved and compacted all
+** the time.  Each range of keys belongs to one kind of thread, and the
+** results that it must find are known:
 **
 **   shared   putters write any value, getters read: a vector is never torn and
 **            never another key's; versions of a key never go down
@@ -71,7 +71,7 @@ static int going(struct worker *k) {
   return !atomic_load_explicit(&k->w->over, memory_order_relaxed);
 }
 
-/* Short on purpose, so that whole numbers stay exact. */
+/* Small on purpose, so that whole numbers stay exact. */
 static int32_t any_value(struct worker *k) {
   return (int32_t)below(k, 100000) - 50000;
 }
@@ -250,7 +250,8 @@ static void transactor(struct worker *k) {
   }
 }
 
-/* Each key of the group only ever grows, and is never absent. */
+/* The value of each key in the group only ever grows, and no key is ever
+** absent. */
 static void txn_reader(struct worker *k) {
   int32_t seen[GROUP] = {0};
   while (going(k)) {
@@ -384,15 +385,15 @@ static void load(struct worker *k, int64_t from, int n) {
   }
 }
 
-/* Every kind of thread has come to what the test is about. */
+/* Every kind of thread has done some of the work that the test is about. */
 static int all_came(struct world *w, int resize) {
   return atomic_load(&w->scans) > 0 && atomic_load(&w->commits) > 0 &&
          atomic_load(&w->checkpoints) > 0 &&
          (!resize || atomic_load(&w->resizes) > 2);
 }
 
-/* Waits for the end of the time, and on a slow machine until all have come to
-** something; ends earlier if nothing moves for a minute. */
+/* Waits until the time is over, and on a slow machine until all have done
+** some work; ends earlier if nothing moves for a minute. */
 static void watch(struct world *w, unsigned ms, int resize) {
   uint64_t last = 0;
   unsigned still = 0;
@@ -410,7 +411,7 @@ static void watch(struct world *w, unsigned ms, int resize) {
   atomic_store(&w->over, 1);
 }
 
-/* A thread that does not come back; its number is that in `kinds`. */
+/* Reports a thread that does not return; its number is its index in `kinds`. */
 static void *watchdog(void *arg) {
   struct worker *workers = arg;
   struct timespec pause = {SANITIZED ? 420 : 120, 0};
@@ -572,8 +573,8 @@ struct halt {
   _Atomic int there;
 };
 
-/* As a writer that has lost its processor when it had changed an extent's count
-** and not yet the index. */
+/* Acts as a writer that lost its processor after it changed an extent's count
+** and before it changed the index. */
 static void *halt(void *arg) {
   struct halt *h = arg;
   struct core *core = h->s->core;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
 **
 ** takeover.c -- processes that share a database come, leave, die, stop, fork
-** and touch each other's files at any moment, so that its store changes hands
-** all the time; no value that was acknowledged may be lost, or be seen to go
-** back.
+** and touch each other's files at any moment, so its store changes owner all
+** the time.  No acknowledged value may be lost, and no reader may see a value
+** go back.
 **
-** Each of 2 to 5 members has one connection, or two of two copies of the
-** library, and does random transactions, reads, scans and batches.  The test
-** kills and stops some of them.  Each round has a database, a journal mode and
-** options of its own, from the seed.  Other rounds lose the store's directory,
-** and others kill an owner at a known moment.
+** Each of 2 to 5 members has one connection, or two through two copies of the
+** library, and runs random transactions, reads, scans and batches.  The test
+** kills and stops some of them.  Each round has its own database, journal
+** mode and options, chosen by the seed.  Other rounds lose the store's
+** directory, and others kill an owner at a known moment.
 **
 ** MUST HOLD What takeover_help.h says, and
 **           - in a write transaction, and in a read transaction during which
 **             nobody else has committed, the vector equals the ordinary row;
-**           - a connection reads what its emb_put wrote, or was told before
-**             that an owner has gone;
+**           - a connection reads the row its emb_put wrote, or an earlier error
+**             told it that an owner has gone;
 **           - each ticket gives its rows, or one error;
-**           - the first use after the death of an owner is that error;
-**           - a backup is both tables at one moment, and nothing that is sound
-**             is said to be damaged or of another age;
+**           - the first use after the death of an owner gives that error;
+**           - a backup holds both tables at one moment, and nothing sound is
+**             reported as damaged or of another age;
 **           - when all have gone, both tables are equal and the store is sound.
 ** AMOUNT    TAKEOVER_SECONDS=n, else 10, LONG=n times as long.  SEED repeats
 **           the choices, not the moments.  TAKEOVER_EVENTS, TAKEOVER_JOURNAL
-**           and TAKEOVER_MEMBERS choose instead of it.
+**           and TAKEOVER_MEMBERS override its choices.
 */
 #include "takeover_help.h"
 
@@ -55,7 +55,7 @@ static int touch_file(const char *path, const struct stat *st, int type,
   return 0;
 }
 
-/* The database itself not: its locks are SQLite's. */
+/* Not the database itself: its locks are SQLite's. */
 static const char *store_of(const char *dir) {
   static char path[700];
   (void)snprintf(path, sizeof path, "%s-emb", takeover_file(dir));
@@ -75,9 +75,10 @@ static void use_own_connection(const char *dir) {
   atomic_fetch_sub(&takeover->children, 1);
 }
 
-/* SQLite's locks in a log are in memory that a child has, too, and which says
-** that it holds them: so it opens no connection there.  Nor under a sanitizer,
-** whose allocator may be locked by a thread that the child does not have. */
+/* In WAL mode, SQLite's locks are in memory that a child has, too, and that
+** says that the child holds them: so it opens no connection there.  Nor does
+** it under a sanitizer, whose allocator may be locked by a thread that the
+** child does not have. */
 static void fork_child(const char *dir, enum event event) {
   uint64_t us = below(4) ? below(3000000) : 0;
   (void)fflush(stdout);
@@ -109,7 +110,7 @@ static void connect_to(struct member *m, int i) {
   takeover_connect(&m->of[i], m->dir, m->slot, i);
 }
 
-/* One thing, as chance wants it. */
+/* One random action. */
 static void act(struct member *m, struct connection *c) {
   static const struct {
     enum event event;
@@ -168,7 +169,7 @@ PROCESS(member) {
   while (!atomic_load(&takeover->over)) {
     struct connection *c = &m.of[below((uint64_t)n)];
     for (int i = 0; i < n && !takeover->is_wal; i++)
-      if (m.of[i].scan) /* which keeps the other one from committing */
+      if (m.of[i].scan) /* its scan blocks the other's COMMIT */
         c = &m.of[i];
     if (c->scan && below(3))
       takeover_scan(c);
@@ -219,7 +220,7 @@ static void choose_settings(const char *journal) {
          takeover->has_copy);
 }
 
-/* emb.so as make has told, or where make leaves it. */
+/* Copies emb.so from EMB_SO, as set by make, or from where make leaves it. */
 static int copy_library(const char *dir) {
   const char *given = getenv("EMB_SO");
   char command[1500];
@@ -239,7 +240,7 @@ static int member_start(struct round *r, int slot) {
                        (const char *[]){r->dir, text, NULL});
 }
 
-/* 1: the round may begin.  A directory of its own below the test's. */
+/* 1: the round may begin.  It has its own directory below the test's. */
 static int round_begin(struct round *r, int number, enum directory directory) {
   static char dir[400];
   (void)snprintf(dir, sizeof dir, "%s/%d", test_dir(), number);
@@ -269,7 +270,7 @@ static int has_ended(const struct process *p) {
                          info.si_pid == p->pid);
 }
 
-/* Each ends by itself; one that does not is killed. */
+/* Each member ends by itself; a member that does not is killed. */
 static void members_end(struct round *r) {
   int64_t limit = takeover_ms() + 2 * HANG_MS;
   atomic_store(&takeover->over, 1);
@@ -290,8 +291,8 @@ static void members_end(struct round *r) {
   CHECK_EQ_INT(atomic_load(&takeover->failures), 0);
 }
 
-/* What the members have left behind, and what lives on, is this one's child
-** then. */
+/* Processes that the members left behind and that live on are children of
+** this process by now. */
 static void orphans_end(void) {
   char path[64], pid[32] = "";
   (void)snprintf(path, sizeof path, "/proc/self/task/%d/children",
@@ -373,7 +374,7 @@ TEST(store_changes_hands) {
     }
     members_end(&r);
     commits += atomic_load(&takeover->commits);
-    if (below(2)) /* of those that live on, the store is not held */
+    if (below(2)) /* processes that live on do not hold the store */
       orphans_end();
     takeover_check_all(r.dir);
     round_end(&r);
@@ -461,7 +462,7 @@ static const char *const uses[] = {
 enum { USES = sizeof uses / sizeof uses[0] };
 
 /* What comes between the death and the use: nothing, a process that owns the
-** store, one that only reads it. */
+** store, or a process that only reads it. */
 enum between { NOTHING, OWNS, READS };
 
 /* Arguments: directory, OWNS or READS. */
@@ -477,7 +478,7 @@ PROCESS(other) {
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
-/* What has to be there for this use. */
+/* SQL that prepares this use. */
 static const char *preparation(unsigned use) {
   if (strstr(uses[use], "prefetch_synchronize"))
     return "SELECT emb_prefetch('v', '[1]'); SELECT emb_prefetch('v', '[2]')";
@@ -499,7 +500,7 @@ static int check_told(sqlite3 *db, const char *sql) {
                     rc ? text : "no error");
 }
 
-/* After the error all works. */
+/* After the error, everything works. */
 static void use_again(sqlite3 *db, unsigned use) {
   if (!sqlite3_get_autocommit(db))
     (void)sql_runs(db, "ROLLBACK");
@@ -507,7 +508,7 @@ static void use_again(sqlite3 *db, unsigned use) {
   (void)sql_runs(db, strcmp(uses[use], "COMMIT") ? uses[use] : "BEGIN; COMMIT");
 }
 
-/* Arguments: directory, use, whether a checkpoint has what it begins with. */
+/* Arguments: directory, use, whether a checkpoint has the initial state. */
 PROCESS(client) {
   unsigned use = (unsigned)process_number(1) % USES;
   (void)alarm(2 * HANG_MS / 1000);
@@ -524,7 +525,7 @@ PROCESS(client) {
     is_told = check_told(db, uses[use]);
   if (is_told)
     use_again(db, use);
-  if (strstr(uses[use], "emb_snapshot")) /* it is there for the next client */
+  if (strstr(uses[use], "emb_snapshot")) /* else the next client finds it */
     (void)sqlite3_exec(db, "SELECT emb_snapshot_drop('v', 's')", NULL, NULL,
                        NULL);
   if (!sqlite3_get_autocommit(db))
@@ -563,7 +564,7 @@ static void use_after_a_death(const char *dir, unsigned use,
     (void)process_end(&other);
 }
 
-/* Nothing here is SQLITE_BUSY. */
+/* Sets a timeout so long that nothing here is SQLITE_BUSY. */
 static int make_patient(const char *dir) {
   sqlite3 *db = sql_connect(takeover_file(dir), 0);
   int good = sql_runs(db, "INSERT INTO v(v, arg) VALUES('set timeout', 60000)");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** timers.c -- what the manual and engine/README.md promise in seconds: on an
-** env whose clock stands still and is moved by the test, or by the engine's own
-** sleeps.  No test waits for the time that it is about.
+** timers.c -- the times in seconds that the manual and engine/README.md
+** promise, on an env whose clock moves only when the test or the engine's own
+** sleeps move it.  No test waits for the time that it tests.
 */
 #include "staleness_help.h"
 
@@ -51,8 +51,8 @@ static int64_t checkpoints(emb_store *store) {
 
 /* ---- a checkpoint a minute after the last one ---------------------------- */
 
-/* The value that a copy of the files has, as after a death of the process;
-** INT32_MIN: it has none. */
+/* The value in a copy of the files, as after the death of the process;
+** INT32_MIN: no value. */
 static int32_t saved(const char *dir, int64_t key) {
   const char *copy = help_path("copy");
   emb_config config = {.dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_STEP};
@@ -138,7 +138,7 @@ static const struct row_change {
   const char *name;
   void (*make)(emb_session *);
   int32_t value;   /* of key 1, which was 4, when it is saved */
-  int checkpoints; /* that a minute later have been taken for it */
+  int checkpoints; /* taken for it a minute later */
 } changes[] = {
     {"put", put_in_place, 5, 1},
     {"rmw", add_to_it, 5, 1},
@@ -236,12 +236,12 @@ TEST(put_during_a_checkpoint_is_saved_by_the_next) {
     }
     real_clock();
   }
-  CHECK(in_first < runs); /* else it shows nothing */
+  CHECK(in_first < runs); /* else the test shows nothing */
 }
 
 /* ---- space is freed when nothing was put for a second -------------------- */
 
-/* Until the store's thread has looked at the clock so often. */
+/* Waits until the store's thread has looked at the clock `n` times. */
 static int looks(uint64_t n) {
   struct timespec pause = {0, 1000000};
   for (int i = 0; i < 30000; i++) {
@@ -255,7 +255,7 @@ static int looks(uint64_t n) {
   return test_check(0, __FILE__, __LINE__, "the thread does not look");
 }
 
-/* Two whole rounds of the thread. */
+/* Waits for two full rounds of the thread. */
 static int let_it_look(void) {
   pthread_mutex_lock(&clock_env.lock);
   uint64_t now = clock_env.looks;
@@ -302,8 +302,8 @@ static void far_keys(int64_t *keys, int64_t from) {
     keys[i] = from + (int64_t)i * 60;
 }
 
-/* Gets of all keys but these, several times: whatever may leave the cache does.
- */
+/* Gets of all keys except these, several times: every row that may leave the
+** cache does. */
 static void crowd(emb_session *s, int64_t besides) {
   int64_t keys[CHUNK];
   float *vectors = malloc(sizeof(float[CHUNK][DIM]));
@@ -335,7 +335,7 @@ static int open_many(struct bounded *x) {
          put_many(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a));
 }
 
-/* After `ms` in which others crowd the cache: what is still there. */
+/* The number of keys still in the cache after `ms` in which others crowd it. */
 static int64_t left_after(struct bounded *x, int64_t from, uint64_t ms) {
   int64_t keys[PINNED];
   emb_ahead a = {0};
@@ -356,7 +356,7 @@ TEST(look_ahead_is_kept_for_a_minute) {
   stop_clock();
   if (open_many(&x)) {
     CHECK_EQ_INT(left_after(&x, 1, 59999), PINNED);
-    int64_t late = left_after(&x, 2, 61000); /* seconds are counted as wholes */
+    int64_t late = left_after(&x, 2, 61000); /* whole seconds are counted */
     CHECK(late < PINNED / 2);
     printf("a minute later %d of %d are left\n", (int)late, PINNED);
     bounded_close(&x);
@@ -364,8 +364,8 @@ TEST(look_ahead_is_kept_for_a_minute) {
   real_clock();
 }
 
-/* The session's own cache has a limit; what is older than a minute makes room
-** for what is new. */
+/* The session's own cache has a limit; rows older than a minute make room for
+** new rows. */
 TEST(look_ahead_of_a_session_is_kept_for_a_minute) {
   enum { FULL = 3000 };
   struct bounded x;
@@ -384,7 +384,7 @@ TEST(look_ahead_of_a_session_is_kept_for_a_minute) {
     }
     CHECK(refused[0] < FULL / 2);
     CHECK(refused[1] > refused[0]);       /* the first ones are still kept */
-    CHECK_EQ_INT(refused[2], refused[0]); /* and not any more */
+    CHECK_EQ_INT(refused[2], refused[0]); /* and no longer */
     bounded_close(&x);
   }
   real_clock();
@@ -409,8 +409,8 @@ static void begin_wait(emb_session *s) {
   waited.from = waited.last = now_ms();
 }
 
-/* The call has just ended with EMB_BUSY: at the timeout, a round of waiting
-** later at most, and it still waited a round before. */
+/* The call has just ended with EMB_BUSY: at the timeout or at most one round
+** of waiting later, and it was still waiting one round before the timeout. */
 static void check_wait(emb_session *s, const char *text) {
   uint64_t round = 11 + clock_env.late_us / 1000;
   uint64_t took = now_ms() - waited.from;
@@ -427,7 +427,7 @@ static const char *const lease_text =
     "key 7 has 2 pending reads and the staleness bound is 1";
 static const char *const held_text = "key 7 is held by another transaction";
 
-/* Keys that a and b have read wait for c. */
+/* c waits for keys that a and b have read. */
 static void wait_for_leases(struct bounded *x) {
   float vectors[2][DIM];
   int64_t keys[2] = {7, 8};
@@ -450,7 +450,7 @@ static void wait_for_leases(struct bounded *x) {
   CHECK_EQ_INT(emb_leases(x->c), 0);
   CHECK_EQ_INT(pending_of(x->c, 7), clock);
   CHECK_EQ_INT(emb_tickets(x->c, NULL), 0);
-  /* All its own: at once. */
+  /* All leases are its own: it fails immediately. */
   OK(x->a, put_one(x->a, 7, 1));
   OK(x->b, get_one(x->b, 7, NULL));
   begin_wait(x->b);
@@ -459,7 +459,7 @@ static void wait_for_leases(struct bounded *x) {
   CHECK_EQ_INT(emb_release(x->b), 2);
 }
 
-/* Keys and the store that a's transaction holds. */
+/* Waits for keys and the store, which a's transaction holds. */
 static void wait_for_transaction(struct bounded *x) {
   float vector[DIM] = {0};
   int64_t key = 7;
@@ -482,8 +482,8 @@ static void wait_for_transaction(struct bounded *x) {
   emb_rollback(x->c);
 }
 
-/* A wait is measured by the clock: a machine whose sleeps take longer than
-** asked for does not wait longer for it. */
+/* A wait is measured by the clock: sleeps that take longer than asked for do
+** not make the wait longer. */
 TEST(waits_end_at_the_timeout) {
   struct bounded x;
   for (int late = 0; late < 2; late++) {
@@ -504,7 +504,7 @@ TEST(waits_end_at_the_timeout) {
 
 /* ---- another process ----------------------------------------------------- */
 
-/* A process that has the store "store", and obeys commands of one byte. */
+/* A process that owns the store "store" and obeys one-byte commands. */
 struct owner {
   pid_t pid;
   int to, from;
@@ -553,7 +553,7 @@ static void owner_end(struct owner *o) {
   CHECK(waitpid(o->pid, NULL, 0) == o->pid);
 }
 
-/* Key 1 gets the number of the order, and a checkpoint. */
+/* Sets key 1 to the number of the order, and takes a checkpoint. */
 static void put_and_save(emb_session *s, char order) {
   (void)put_one(s, 1, order);
   (void)emb_checkpoint(s);
