@@ -205,7 +205,7 @@ static void bench_loop(const struct options *options, struct figure *figure) {
   free(t.gradients);
 }
 
-/* ---- a writer beside a snapshot ------------------------------------------ */
+/* ---- a writer during a snapshot ------------------------------------------ */
 
 enum { SMALL = 16, PUT_ROWS = 64, CALLS_MAX = 1 << 22 };
 

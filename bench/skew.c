@@ -125,7 +125,7 @@ static double best_of_all(const struct trace *trace, size_t records) {
   return (double)hits / (double)trace->count;
 }
 
-/* ---- what emb did -------------------------------------------------------- */
+/* ---- emb's own counters -------------------------------------------------- */
 
 struct reads {
   int64_t keys, in_memory, written;

@@ -161,7 +161,7 @@ void worker_stop(struct worker *worker) {
   }
 }
 
-/* ---- what it uses -------------------------------------------------------- */
+/* ---- resource usage ------------------------------------------------------ */
 
 double worker_cpu(const struct worker *worker) {
   clockid_t id;

@@ -50,7 +50,10 @@ check_rulers() {
       if ($0 !~ /\*\/$/) ruler = FILENAME ":" FNR
       else if (length($0) != 80) print FILENAME ":" FNR
     }
-    /^ *\*+ ---/ { print FILENAME ":" FNR }')
+    /^ *\*+ ---/ { print FILENAME ":" FNR }'
+    find engine ext sql tests bench -regex '.*\.\(test\|tcl\|sh\|sql\|txt\)' |
+      sort | xargs awk '
+      /^(#|--) ---- .* ---/ && length($0) != 80 { print FILENAME ":" FNR }')
   [ -z "$broken" ] || complain "rulers that are not one line of 80 columns:
 $broken"
 }

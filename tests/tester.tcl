@@ -56,7 +56,7 @@ proc tester::is_sanitized {} {
   regexp {__(asan|tsan)_init} $library
 }
 
-# ---- tests -----------------------------------------------------------------
+# ---- tests -------------------------------------------------------------------
 
 # Runs a script and compares its result.  expected is the text, or a regular
 # expression between slashes: /error .*/ must match, ~/error .*/ must not.
@@ -141,7 +141,7 @@ proc finish_test {} {
   exit [expr {$tester::failed > 0}]
 }
 
-# ---- databases -------------------------------------------------------------
+# ---- databases ---------------------------------------------------------------
 
 rename sqlite3 sqlite3_plain
 
@@ -192,7 +192,7 @@ proc forcedelete {args} {
   foreach path $args {file delete -force $path}
 }
 
-# ---- vectors and keys ------------------------------------------------------
+# ---- vectors and keys --------------------------------------------------------
 
 # Bind the results with @name, not $name, so that they stay BLOBs.
 
@@ -210,7 +210,7 @@ proc unkeys {blob} {
   return $integers
 }
 
-# ---- other processes -------------------------------------------------------
+# ---- other processes ---------------------------------------------------------
 
 # A second process of this program with tester.tcl, its own `db` not yet open:
 #     set p [launch_process]
@@ -263,7 +263,7 @@ proc kill_process {p} {
   catch {close $p}
 }
 
-# ---- inside ----------------------------------------------------------------
+# ---- inside ------------------------------------------------------------------
 
 proc tester::full_name {name} {
   if {$::testprefix eq "" || [string match $::testprefix-* $name]} {

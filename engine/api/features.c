@@ -14,7 +14,7 @@ const struct feature *const store_features[FEATURE_COUNT] = {
 };
 #undef FEATURE
 
-/* ---- what they keep ------------------------------------------------------ */
+/* ---- their state --------------------------------------------------------- */
 
 /* Rounds the size of a part up, so that the next part is aligned for any
 ** type. */

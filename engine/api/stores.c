@@ -177,7 +177,7 @@ int emb_close(emb_store *store, emb_err *err) {
   return rc;
 }
 
-/* ---- a store that is open ------------------------------------------------ */
+/* ---- an open store ------------------------------------------------------- */
 
 /* Removes the directory last, so that no other store can take its name before;
 ** also removes what a call was writing when the store was dropped. */

@@ -218,7 +218,7 @@ static void go(struct hostile *h) {
   h->peer = NULL;
 }
 
-/* ---- what it sends ------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void send_loan(struct hostile *h, size_t request, size_t answer) {
   struct signal_message loan = {SLOT_MAGIC, SLOT_VERSION, MESSAGE_LOAN};
@@ -254,7 +254,7 @@ static void send_noise(struct hostile *h) {
     (void)env->peer_send(env, h->peer, &message);
 }
 
-/* ---- what it asks -------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 static size_t any_text(struct hostile *h, char *to) {
   static const char *const texts[] = {"a",       "b",      "file", "copy",

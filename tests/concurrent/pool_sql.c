@@ -283,7 +283,7 @@ TEST(an_old_transaction_is_told) {
   CHECK_EQ_INT(sqlite3_close(b), SQLITE_OK);
 }
 
-/* ---- the schema is read anew within a call ------------------------------- */
+/* ---- the schema is read again within a call ------------------------------ */
 
 /* A call runs statements of its own.  At the start of one of them, SQLite
 ** forgets the schema of the connection, as it does when it finds that another

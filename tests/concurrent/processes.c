@@ -173,7 +173,7 @@ static void leave_a_log(const char *dir) {
     (void)pause();
 }
 
-/* ---- an owner that is slow to recover ------------------------------------ */
+/* ---- a slow recovery ----------------------------------------------------- */
 
 static struct env slow;
 
@@ -598,7 +598,7 @@ TEST(another_user_reads_what_is_left) {
   end(start(read_as_nobody, dir), 0);
 }
 
-/* ---- another user, beside an owner that goes on -------------------------- */
+/* ---- another user, while the owner goes on ------------------------------- */
 
 /* Does everything that frees files and places in them, as fast as it can. */
 static void go_on_fast(const char *dir) {

@@ -119,7 +119,7 @@ static int make_files(void) {
   return help_close(store, s);
 }
 
-/* ---- what a copy holds --------------------------------------------------- */
+/* ---- content of a copy --------------------------------------------------- */
 
 /* The state with these values; -1: none. */
 static int state_of(const int32_t values[KEYS]) {

@@ -565,7 +565,7 @@ out:
   free(w);
 }
 
-/* ---- the check beside writers -------------------------------------------- */
+/* ---- the check with concurrent writers ----------------------------------- */
 
 struct halt {
   emb_session *s;

@@ -40,7 +40,7 @@ static uint64_t below(uint64_t n) { return takeover_below(n); }
 
 static void pause_us(uint64_t us) { (void)usleep((useconds_t)us); }
 
-/* ---- what else a process does -------------------------------------------- */
+/* ---- other actions of a process ------------------------------------------ */
 
 static int touch_file(const char *path, const struct stat *st, int type,
                       struct FTW *ftw) {
@@ -75,10 +75,10 @@ static void use_own_connection(const char *dir) {
   atomic_fetch_sub(&takeover->children, 1);
 }
 
-/* In WAL mode, SQLite's locks are in memory that a child has, too, and that
-** says that the child holds them: so it opens no connection there.  Nor does
-** it under a sanitizer, whose allocator may be locked by a thread that the
-** child does not have. */
+/* In WAL mode the child opens no connection: it inherits the memory of SQLite's
+** locks, which says that the child holds them.  It opens none under a sanitizer
+** either, because a thread that the child does not have may have locked the
+** sanitizer's allocator. */
 static void fork_child(const char *dir, enum event event) {
   uint64_t us = below(4) ? below(3000000) : 0;
   (void)fflush(stdout);
@@ -461,7 +461,7 @@ static const char *const uses[] = {
 };
 enum { USES = sizeof uses / sizeof uses[0] };
 
-/* What comes between the death and the use: nothing, a process that owns the
+/* Between the death and the use there may be nothing, a process that owns the
 ** store, or a process that only reads it. */
 enum between { NOTHING, OWNS, READS };
 

@@ -54,7 +54,7 @@ enum { PUT = 1, DEL = 2 };
 
 static const char dir[] = "/data/store";
 
-/* ---- what happened ------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 enum note_kind {
   NOTE_PUT,     /* write `write` of key begins; it may be seen */

@@ -22,7 +22,7 @@
 
 enum { NOTES = 400 };
 
-/* ---- what ext/ asks of the file system itself ------------------------------
+/* ---- file system calls of ext/ itself ---------------------------------------
 **
 ** These functions replace the C library's in this program: paths below /disk
 ** are on the simulated disk. */

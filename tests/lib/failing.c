@@ -30,7 +30,7 @@ static struct failing *of(struct env *env) {
   return (struct failing *)(void *)env;
 }
 
-/* ---- what fails ---------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 /* Counts one call; 0, or the errno that it fails with. */
 static int strike(struct env *env, enum failing_kind kind, const char *path) {

@@ -22,7 +22,7 @@ struct span long_span(unsigned ms_max) {
   return (struct span){(unsigned)epochs, (unsigned)ms};
 }
 
-/* ---- what is held -------------------------------------------------------- */
+/* ---- resources held ------------------------------------------------------ */
 
 /* Memory that the engine holds, as seen by its env. */
 static _Atomic int64_t held;

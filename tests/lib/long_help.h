@@ -33,7 +33,7 @@ struct span {
 
 struct span long_span(unsigned ms_max);
 
-/* ---- what is held -------------------------------------------------------- */
+/* ---- resources held ------------------------------------------------------ */
 
 /* From here on, before a store is opened. */
 void long_keep_books(void);

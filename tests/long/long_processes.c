@@ -212,7 +212,7 @@ static void make(struct connection *c) {
   }
 }
 
-/* ---- who reads ----------------------------------------------------------- */
+/* ---- readers ------------------------------------------------------------- */
 
 static void check_row(int64_t key, const float *row, const uint32_t *least,
                       uint8_t *seen) {
@@ -275,7 +275,7 @@ static void scan_all(struct connection *c) {
   }
 }
 
-/* ---- who exports --------------------------------------------------------- */
+/* ---- exporters ----------------------------------------------------------- */
 
 /* An older file may be applied once more, without any effect. */
 static int ship(struct connection *c, sqlite3 *copy) {
@@ -335,7 +335,7 @@ static void export_all(struct connection *c) {
   CHECK_EQ_INT(sqlite3_close(copy), SQLITE_OK);
 }
 
-/* ---- who serves ---------------------------------------------------------- */
+/* ---- servers ------------------------------------------------------------- */
 
 static int has_to_leave(void *arg) { return !goes_on(arg); }
 

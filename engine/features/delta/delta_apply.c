@@ -152,7 +152,7 @@ static int check_chain(struct applying *a, int *again) {
   return rc ? rc : check_gap(a);
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- all together -------------------------------------------------------- */
 
 static int delta_apply_note_position(struct applying *a) {
   struct position *p = &a->position;

@@ -125,7 +125,7 @@ static int compare_keys(struct index_look *l, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* ---- what the index may not know ----------------------------------------- */
+/* ---- rows that the index may not know ------------------------------------ */
 
 static int add_extra(struct index_look *l, const int64_t *keys, size_t n) {
   struct env *env = l->ask->s->core->env;

@@ -260,7 +260,7 @@ int local_snapshot_get(emb_snap *snap, const int64_t *keys, size_t n,
   return rc;
 }
 
-/* ---- as a whole ---------------------------------------------------------- */
+/* ---- all rows ------------------------------------------------------------ */
 
 int snap__choose_none(emb_snap *snap) {
   struct env *env = snap->s->core->env;

@@ -155,7 +155,7 @@ int remote_lookahead_wait(emb_session *session, uint64_t number) {
              : remote__ask_session(session, CALL_lookahead_wait, &args);
 }
 
-/* ---- what a session has -------------------------------------------------- */
+/* ---- state of a session -------------------------------------------------- */
 
 /* Makes a call that returns a number; 0 if there is no answer.  args: for a
 ** call without arguments, those of any such call. */

@@ -57,7 +57,7 @@
 #define PAUSE_MIN_US UINT64_C(50000)
 #define PAUSE_MAX_US UINT64_C(5000000)
 
-/* ---- what a pass depends on ---------------------------------------------- */
+/* ---- state a pass depends on --------------------------------------------- */
 
 static struct moment moment_now(const emb_store *store) {
   const struct core *core = &store->core;

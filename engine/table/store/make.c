@@ -165,7 +165,7 @@ int make_temporary(emb_store *store, emb_err *err) {
   return core_log_head(&store->core, 1, err);
 }
 
-/* ---- what a store is made of --------------------------------------------- */
+/* ---- parts of a store ---------------------------------------------------- */
 
 /* Reads the manifest, or sets *create: there is none and the caller asks for
 ** one.  A manifest that cannot be opened now may well exist. */

@@ -358,7 +358,7 @@ char *ext_samples_options_text(const struct ext_samples_options *options) {
   return sqlite3_str_finish(to);
 }
 
-/* ---- beside it ----------------------------------------------------------- */
+/* ---- dataset and timestamp ----------------------------------------------- */
 
 int ext_samples_dataset(sqlite3_value *value, const char **dataset,
                         char **err) {

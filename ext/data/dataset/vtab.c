@@ -209,7 +209,7 @@ static int samples_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
   return SQLITE_OK;
 }
 
-/* ---- what a scan is asked for -------------------------------------------- */
+/* ---- arguments of a scan ------------------------------------------------- */
 
 static int samples_by_key(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

@@ -67,7 +67,7 @@ static int call_joiner(struct ext_joiners *joiners, sqlite3_value *name,
   return SQLITE_OK;
 }
 
-/* ---- what the tables say ------------------------------------------------- */
+/* ---- state in the tables ------------------------------------------------- */
 
 /* Passes one row to `take`; no row is an error. */
 static int call_row(struct join_call *call, sqlite3_stmt *row, const char *what,

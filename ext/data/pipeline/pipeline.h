@@ -123,7 +123,7 @@ int ext_policy_prepare(struct ext_pipeline *pipeline,
 /* The column of that name, or -1 if there is none. */
 int ext_policy_column(sqlite3_stmt *statement, const char *name);
 
-/* ---- ask.c: what a trigger policy says ----------------------------------- */
+/* ---- ask.c: decisions of a trigger policy -------------------------------- */
 
 struct ext_part; /* of a decision, a row of decision_part */
 

@@ -59,7 +59,7 @@ CREATE TABLE model_embeddings(
   PRIMARY KEY(model, "table")
 ) WITHOUT ROWID;
 
--- ---- what is refused -------------------------------------------------------
+-- ---- refused input ----------------------------------------------------------
 
 -- Deletes of models that are needed, deletes of single parts, and all changes.
 CREATE TRIGGER stored_model_delete BEFORE DELETE ON stored_model
@@ -124,7 +124,7 @@ CREATE TRIGGER stored_model_gone AFTER DELETE ON stored_model BEGIN
   UPDATE trained_model SET storage = NULL WHERE storage = old.storage;
 END;
 
--- ---- the bytes -------------------------------------------------------------
+-- ---- the bytes --------------------------------------------------------------
 
 -- If the base is missing, which only happens by force, emb_patch reports it.
 CREATE VIEW model_bytes AS

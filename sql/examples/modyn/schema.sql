@@ -21,7 +21,7 @@
 PRAGMA foreign_keys = ON;
 BEGIN;
 
--- ---- policies --------------------------------------------------------------
+-- ---- policies ---------------------------------------------------------------
 
 -- A policy: `sql` has named parameters.  Those listed in `policy_option` are
 -- options; the driver sets the others (the manual page lists them).
@@ -60,7 +60,7 @@ INSERT INTO policy_option
          coalesce(o.value ->> 'needed', 0), o.value ->> 'about'
     FROM emb_policies p, json_each(p.options) o;
 
--- ---- pipelines -------------------------------------------------------------
+-- ---- pipelines --------------------------------------------------------------
 
 -- A source is the name of a table or view, or the text of a SELECT.
 CREATE TABLE pipeline(
@@ -101,7 +101,7 @@ CREATE TABLE sample_state(
   FOREIGN KEY(pipeline) REFERENCES pipeline ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- ---- triggers --------------------------------------------------------------
+-- ---- triggers ---------------------------------------------------------------
 
 -- By the driver: training is due for the samples from first_position on.
 CREATE TABLE trigger(
@@ -148,7 +148,7 @@ CREATE TABLE decision_part(
   FOREIGN KEY(pipeline, position) REFERENCES decision ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- ---- selections ------------------------------------------------------------
+-- ---- selections -------------------------------------------------------------
 
 -- By the driver: the samples to train on.  With downsampling, the samples that
 -- downsampling chooses from.
@@ -197,7 +197,7 @@ CREATE TABLE score(
   PRIMARY KEY(pipeline, sample_key)
 ) WITHOUT ROWID;
 
--- ---- models and their evaluation -------------------------------------------
+-- ---- models and their evaluation --------------------------------------------
 
 -- Yours: the model that a trigger led to.
 CREATE TABLE trained_model(
@@ -235,7 +235,7 @@ CREATE TABLE evaluation(
   PRIMARY KEY(model, interval, metric)
 ) WITHOUT ROWID;
 
--- ---- views -----------------------------------------------------------------
+-- ---- views ------------------------------------------------------------------
 
 -- The trigger in which a sample was seen; NULL: none yet.
 CREATE VIEW sample_trigger AS

@@ -42,7 +42,7 @@ struct replay {
   struct classifier classifier;
 };
 
-/* ---- what there is ------------------------------------------------------- */
+/* ---- the replayed data --------------------------------------------------- */
 
 static void set_clock(struct replay *replay, sqlite3_int64 now) {
   database_run(replay->db, "UPDATE clock SET now = %lld", now);

@@ -28,7 +28,7 @@
 
 static struct env *const env = &env_posix;
 
-/* ---- what the tests share ------------------------------------------------ */
+/* ---- helpers ------------------------------------------------------------- */
 
 /* A path in the test's directory; valid until the fourth call from here. */
 static const char *in_dir(const char *name) {
@@ -359,7 +359,7 @@ TEST(callers_that_wait_have_a_limit) {
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* ---- who ----------------------------------------------------------------- */
+/* ---- the peer ------------------------------------------------------------ */
 
 static int call_and_wait(void) {
   struct env_peer *peer = call_port();
@@ -421,7 +421,7 @@ TEST(who_is_this_process) {
   line_close(&line);
 }
 
-/* ---- who has gone -------------------------------------------------------- */
+/* ---- processes that have exited ------------------------------------------ */
 
 static int hold[2]; /* a pipe; children that inherited it end at its close */
 
@@ -1100,7 +1100,7 @@ TEST(garbage_is_refused) {
   CHECK_EQ_INT(open_descriptors(), before);
 }
 
-/* ---- places, and who holds a lock ---------------------------------------- */
+/* ---- places, and holders of a lock --------------------------------------- */
 
 static int lock_and_wait(void) {
   struct env_lock *lock = NULL;

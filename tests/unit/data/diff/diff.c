@@ -227,7 +227,7 @@ TEST(a_small_change_is_small) {
   free(result);
 }
 
-/* ---- what is wrong ------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void resum(uint8_t *difference, size_t n) {
   struct diff_head head;

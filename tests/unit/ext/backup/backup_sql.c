@@ -26,7 +26,7 @@
 
 int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 
-/* ---- what fails ---------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static struct {
   sqlite3_mem_methods below;
@@ -525,7 +525,7 @@ TEST(killed_at_every_call) {
   fail_remove(dir);
 }
 
-/* ---- beside threads ------------------------------------------------------ */
+/* ---- with concurrent threads --------------------------------------------- */
 
 static struct {
   _Atomic int stop;

@@ -422,7 +422,7 @@ TEST(temporary_copy) {
   close_side(&t);
 }
 
-/* ---- what it takes to be one transaction --------------------------------- */
+/* ---- one transaction ----------------------------------------------------- */
 
 struct watch {
   struct side *side;
@@ -533,7 +533,7 @@ TEST(crash_before_the_position) {
   close_side(&b);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refused input ------------------------------------------------------- */
 
 TEST(refused) {
   struct side a = {0}, b = {0}, other = {0}, small = {.config.dim = 8};

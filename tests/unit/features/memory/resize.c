@@ -167,7 +167,7 @@ TEST(the_least_follows_the_record) {
   help_close(store, s);
 }
 
-/* ---- what goes wrong ----------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static int interrupts;
 static int interrupt(void *arg) {

@@ -363,7 +363,7 @@ TEST(bad_questions) {
   CHECK(strstr(err.text, "unknown metric: manhattan") != NULL);
 }
 
-/* ---- beside writers ------------------------------------------------------ */
+/* ---- with concurrent writers --------------------------------------------- */
 
 enum { STILL = 2000, MOVING = 300, WIDE = 16 };
 

@@ -595,7 +595,7 @@ TEST(no_memory_for_it) {
   help_close(store, s);
 }
 
-/* ---- beside writers ------------------------------------------------------ */
+/* ---- with concurrent writers --------------------------------------------- */
 
 enum { STILL = 3000, MOVING = 3000, WIDE = 16, MOVERS = 3 };
 

@@ -232,7 +232,7 @@ TEST(saved_again) {
   help_close(store, s);
 }
 
-/* ---- who only reads ------------------------------------------------------ */
+/* ---- readers ------------------------------------------------------------- */
 
 /* Without steps, the reading process does not become the owner. */
 TEST(loaded_to_read) {

@@ -354,7 +354,7 @@ TEST(lfu_forgets_old_fame) {
   forget_end();
 }
 
-/* ---- what it costs ------------------------------------------------------- */
+/* ---- cost ---------------------------------------------------------------- */
 
 /* In a table stored in update order, little is read except the rows evicted. */
 TEST(the_cost_follows_what_goes) {
@@ -390,7 +390,7 @@ TEST(the_cost_follows_what_goes) {
   forget_end();
 }
 
-/* ---- what was evicted ---------------------------------------------------- */
+/* ---- evicted keys -------------------------------------------------------- */
 
 /* Continues reading from *since, in pieces; each row that is gone must be
 ** listed, and nothing else.  Returns the number of rows listed. */

@@ -237,7 +237,7 @@ TEST(with_threads) {
   step = EMB_OPEN_STEP;
 }
 
-/* ---- beside a writer ----------------------------------------------------- */
+/* ---- with a concurrent writer -------------------------------------------- */
 
 static _Atomic int stopping;
 static uint64_t puts_beside;
@@ -358,7 +358,7 @@ TEST(an_increment_holds_what_was_open) {
   close_table(&source);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refused input ------------------------------------------------------- */
 
 static void refused(int code, const char *path, const char *text,
                     const struct image *want) {

@@ -52,7 +52,7 @@ static int64_t key_of(uint32_t i) {
   return i % 3 ? (int64_t)i : (int64_t)(i * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* ---- what others do ------------------------------------------------------ */
+/* ---- other sessions ------------------------------------------------------ */
 
 static uint32_t pick(uint32_t *picked, int free_only) {
   uint32_t n = 1 + below(BATCH - 1), first = below(KEYS), count = 0;

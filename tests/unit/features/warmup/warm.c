@@ -356,7 +356,7 @@ TEST(warm_keeps_hot_set) {
   free(t.values);
 }
 
-/* ---- advice that is bad -------------------------------------------------- */
+/* ---- bad advice ---------------------------------------------------------- */
 
 static struct file *hot_file(struct files *files) {
   struct file *file = files_read(files, help_path("store"))
@@ -571,7 +571,7 @@ TEST(warm_leaves_damage) {
   free(t.values);
 }
 
-/* ---- beside everything else ---------------------------------------------- */
+/* ---- with everything else ------------------------------------------------ */
 
 struct crowd {
   struct table *t;

@@ -103,7 +103,7 @@ TEST(any_order) {
   }
 }
 
-/* ---- beside each other --------------------------------------------------- */
+/* ---- at the same time ---------------------------------------------------- */
 
 struct beside {
   struct ivf ivf;

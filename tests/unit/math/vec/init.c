@@ -185,7 +185,7 @@ TEST(normal_follows_its_quantile) {
   }
 }
 
-/* ---- what matters -------------------------------------------------------- */
+/* ---- inputs that matter -------------------------------------------------- */
 
 TEST(seed_key_and_index_matter_and_nothing_else) {
   static const char *const texts[] = {"uniform", "normal", "truncated_normal"};

@@ -315,7 +315,7 @@ TEST(forms_agree_bit_by_bit) {
   }
 }
 
-/* ---- a row that is refused ----------------------------------------------- */
+/* ---- a refused row ------------------------------------------------------- */
 
 /* The step of row 0 gives EMB_NONFINITE and changes no byte. */
 static void check_refused(const struct optim *o, uint32_t dim, int half,
@@ -527,7 +527,7 @@ TEST(chance_differs_from_element_to_element) {
   CHECK(same > DIM / 4 - 120 && same < DIM / 4 + 120);
 }
 
-/* ---- what a step can say, and new rows ----------------------------------- */
+/* ---- arguments of a step, and new rows ----------------------------------- */
 
 TEST(rate_and_count_of_the_step) {
   struct optim slow = parsed("adam(lr=0.001)"), fast = parsed("adam(lr=0.1)");

@@ -69,7 +69,7 @@ TEST(stamp_differs_after_every_change) {
   }
 }
 
-/* ---- beside a writer ----------------------------------------------------- */
+/* ---- with a concurrent writer -------------------------------------------- */
 
 enum { READERS = 2, WRITES = 60000, KEYS = 3 };
 

@@ -218,7 +218,7 @@ TEST(lookups_count_too) {
   help_close(store, s);
 }
 
-/* ---- the file of what was counted ---------------------------------------- */
+/* ---- the file of counts -------------------------------------------------- */
 
 /* How many of the keys 0 to n - 1 are admitted after one more gradient. */
 static int64_t let_in(emb_session *s, int n) {

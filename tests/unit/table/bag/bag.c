@@ -193,7 +193,7 @@ TEST(a_bag_counts_each_key_once) {
   help_close(store, s);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refused input ------------------------------------------------------- */
 
 static emb_session *refusing;
 static int64_t some_keys[] = {1, 2, 3};

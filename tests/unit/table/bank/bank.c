@@ -189,7 +189,7 @@ TEST(lr_and_step_are_those_of_the_latest) {
   end(&t);
 }
 
-/* ---- what applies them --------------------------------------------------- */
+/* ---- calls that apply them ----------------------------------------------- */
 
 enum { KEY = 7, OTHER = 8 };
 

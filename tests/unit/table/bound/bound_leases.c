@@ -11,7 +11,7 @@
 
 #include "engine/table/session/session.h"
 
-/* ---- what gives back ----------------------------------------------------- */
+/* ---- calls that give back ------------------------------------------------ */
 
 TEST(put_rmw_and_delete_give_one_back) {
   struct bounded x;
@@ -192,7 +192,7 @@ TEST(marked_leases_are_given_back_alone) {
   bounded_close(&x);
 }
 
-/* ---- what counts --------------------------------------------------------- */
+/* ---- calls that count ---------------------------------------------------- */
 
 TEST(a_call_counts_a_key_once) {
   struct bounded x;
@@ -845,7 +845,7 @@ out:
   bounded_close(&x);
 }
 
-/* ---- all of it beside each other ----------------------------------------- */
+/* ---- everything at the same time ----------------------------------------- */
 
 enum { MIX_KEYS = 12, MIX_THREADS = 4 };
 

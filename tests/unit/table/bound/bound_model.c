@@ -301,7 +301,7 @@ static void call_in_txn(struct model *m, int who) {
   }
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- all together -------------------------------------------------------- */
 
 /* An absent key has a count, too, but it is not shown. */
 static int agrees(struct model *m, int step, int call) {

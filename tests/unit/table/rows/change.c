@@ -144,7 +144,7 @@ static void model_apply(const struct model *m, int64_t key, const float *by,
   }
 }
 
-/* ---- the store beside it ------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------- */
 
 struct runner {
   const char *dir;
@@ -447,7 +447,7 @@ TEST(mixed_types_with_and_without_optimizer) {
   beside_model(&config, 0);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refused input ------------------------------------------------------- */
 
 static void refuses(const emb_config *config, int code, const char *text) {
   emb_store *store;
@@ -523,7 +523,7 @@ TEST(a_store_without_optimizer_takes_no_gradients) {
   help_close(store, s);
 }
 
-/* ---- the schema of a store that is there --------------------------------- */
+/* ---- the schema of an existing store ------------------------------------- */
 
 TEST(a_store_keeps_its_schema) {
   emb_config c = {.dim = 4,
@@ -561,7 +561,7 @@ TEST(a_store_keeps_its_schema) {
   help_close(store, s);
 }
 
-/* ---- beside each other --------------------------------------------------- */
+/* ---- at the same time ---------------------------------------------------- */
 
 enum { THREADS = 8, SHARED = 64, ROUNDS = 300 };
 
@@ -679,7 +679,7 @@ TEST(memory_after_a_large_batch) {
   free(rows);
 }
 
-/* ---- a part of a row beside gradients of the other ----------------------- */
+/* ---- a part of a row, with gradients for the other ----------------------- */
 
 struct parts {
   emb_store *store;
