@@ -69,7 +69,7 @@ static int sample_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   return rc;
 }
 
-/* No xNext reads more: sample_begin has drawn all rows. */
+/* sample_begin has drawn all rows, so there is no `more` callback. */
 static void sample_end(struct ext_tvf_cursor *base) {
   struct sample_cursor *cursor = (struct sample_cursor *)base;
   sqlite3_free(cursor->keys);

@@ -85,7 +85,7 @@ static uint64_t advice_rest(struct pass *pass) {
   pthread_mutex_unlock(&advice->lock);
   int is_idle = now.reads == last.reads && last.reads == old.reads &&
                 !tasks_were_roused(pass->store, now.us);
-  if (is_idle || atomic_load(&pass->store->remote.served)) {
+  if (is_idle || atomic_load(&pass->store->remote.links)) {
     return TASKS_NEVER;
   }
   return now.us - last.us < PERIOD_US ? PERIOD_US - (now.us - last.us) : 0;

@@ -51,7 +51,7 @@ static int may_tend(struct nearest_index *x) {
               ? tasks_may_work(store)
               : store->checkpoint.manifest.clean &&
                     !atomic_load(&store->own.unloaded) &&
-                    !atomic_load(&store->remote.served) &&
+                    !atomic_load(&store->remote.links) &&
                     !atomic_load(&store->own.in_doubt);
     pthread_mutex_unlock(&store->own.lock);
   }

@@ -257,8 +257,8 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   shape__units(s, &link->units);
   s->link = link;
   patience_alive(s);
-  atomic_fetch_add(&s->store->remote.served, 1);
-  atomic_fetch_add(&s->store->remote.linked, !s->route.is_control);
+  atomic_fetch_add(&s->store->remote.links, 1);
+  atomic_fetch_add(&s->store->remote.session_links, !s->route.is_control);
   if (s->route.is_control) {
     process_count(s->core->process, PROCESS_LINKS, 1);
   }
@@ -271,13 +271,13 @@ static void drop_link(emb_session *s) {
                 atomic_load_explicit(&link->slot->left, memory_order_acquire) !=
                     0);
   s->link = NULL;
-  atomic_fetch_sub(&s->store->remote.linked, !s->route.is_control);
+  atomic_fetch_sub(&s->store->remote.session_links, !s->route.is_control);
   if (!s->route.is_control) {
     atomic_fetch_add(&s->store->control.age, 1);
   } else {
     process_count(s->core->process, PROCESS_LINKS, -1);
   }
-  atomic_fetch_sub(&s->store->remote.served, 1);
+  atomic_fetch_sub(&s->store->remote.links, 1);
   link_release(s, link);
 }
 

@@ -13,7 +13,7 @@
 
 int remote_is_owner(const emb_store *store) {
   return store_check(store, NULL) == EMB_OK &&
-         atomic_load(&store->remote.served) > 0;
+         atomic_load(&store->remote.links) > 0;
 }
 
 int remote_is_dropped(const emb_store *store) {

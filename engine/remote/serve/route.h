@@ -82,7 +82,7 @@ static inline int route_is_remote(const void *object) {
 /* Does a call on the store, without a session, go to another process? */
 static inline int route_is_elsewhere(const emb_store *store) {
   return !atomic_load(&store->own.is_owner) &&
-         (atomic_load(&store->remote.served) ||
+         (atomic_load(&store->remote.links) ||
           atomic_load(&store->own.unloaded));
 }
 

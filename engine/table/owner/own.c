@@ -289,7 +289,7 @@ static void forget_log(emb_store *store) {
 ** the other. */
 static int is_read(const emb_store *store) {
   return atomic_load(&store->own.is_owner) || atomic_load(&store->dropped) ||
-         atomic_load(&store->remote.linked) <
+         atomic_load(&store->remote.session_links) <
              atomic_load(&store->sessions.count) ||
          atomic_load(&store->sessions.scans) ||
          atomic_load(&store->sessions.snaps) ||
@@ -306,8 +306,7 @@ static void close_manifest(emb_store *store) {
 
 void own_unload(emb_store *store) {
   struct core *core = &store->core;
-  if (!atomic_load(&store->remote.served) ||
-      atomic_load(&store->own.unloaded)) {
+  if (!atomic_load(&store->remote.links) || atomic_load(&store->own.unloaded)) {
     return;
   }
   pthread_mutex_lock(&store->own.lock);
@@ -761,7 +760,7 @@ void emb_look(emb_store *store) { atomic_store(&store->own.look, 1); }
 
 int emb_is_unrecovered(const emb_store *store) {
   return !atomic_load(&store->own.is_owner) &&
-         !atomic_load(&store->remote.served) &&
+         !atomic_load(&store->remote.links) &&
          atomic_load(&store->own.unrecovered);
 }
 

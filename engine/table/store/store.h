@@ -117,7 +117,8 @@ struct store_remote {
   emb_err not_served;         /* why there is no server */
   struct emb_session *orphan; /* its client has gone */
   int closed_in_peace;        /* all acknowledged writes are durable */
-  _Atomic int served, linked; /* such sessions, except the store's own */
+  _Atomic int links;          /* this process's, to the owner */
+  _Atomic int session_links;  /* of these, without the control session's */
   void (*serve)(emb_store *); /* a new owner serves other processes */
   void (*tell)(emb_store *);  /* its clients: in_doubt or dropped has changed */
   size_t (*clients)(emb_store *, emb_client *, size_t); /* emb_clients */
