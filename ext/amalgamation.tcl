@@ -2,11 +2,12 @@
 #
 #     tclsh ext/amalgamation.tcl DIRECTORY ?FILE ...?
 #
-# Writes DIRECTORY/emb.c from the sources FILE, in the order given, and copies the
-# public headers beside it.  A header stands where it is first included; one without a guard, which
-# is a template, each time.  What a source file defines for the preprocessor ends
-# with it.  Static names are unique in the whole project, which the compiler
-# checks here.  COMMIT of the environment is the one that the file is made from.
+# Writes DIRECTORY/emb.c from the sources FILE, in the order given, and copies
+# the public headers next to it.  A header is inserted where it is first included;
+# a header without a guard is a template, and is inserted each time.  Macros that
+# a source file defines are undefined at its end.  Static names are unique in the
+# whole project, which the compiler checks here.  The environment variable COMMIT
+# names the commit that the file is made from.
 
 set root [file dirname [file dirname [file normalize [info script]]]]
 set seen [dict create]
@@ -27,7 +28,7 @@ proc is_guarded {text} {
   return [regexp -line {^#ifndef \w+_H$} $text]
 }
 
-# Its lines with every header of ours put in.
+# The lines of a file, with all our headers inserted.
 proc expand {path} {
   set text [text $path]
   set out [list "/* ---- [relative $path] ---- */"]
@@ -48,7 +49,7 @@ proc expand {path} {
   return $out
 }
 
-# What this file defines and no other file needs.
+# The macros that this file defines and no other file needs.
 proc undefine {path} {
   set names {}
   foreach {all name} [regexp -all -inline -line {^# *define (\w+)} [text $path]] {
@@ -76,8 +77,8 @@ set lines [list \
 if {[info exists env(COMMIT)] && $env(COMMIT) ne ""} {
   lappend lines "#ifndef EMB_COMMIT" "#define EMB_COMMIT \"$env(COMMIT)\"" "#endif"
 }
-# What chooses training data stands last, and can be left out as a whole: only
-# what it includes itself is in between.
+# The code for choosing training data comes last, and can be left out as a block:
+# only headers that it includes itself are in between.
 proc is_of_data {path} {
   return [string match */data/* [relative [file normalize $path]]]
 }

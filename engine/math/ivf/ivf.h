@@ -10,7 +10,8 @@
 ** wrong answer.
 **
 ** THREADS  One maintainer at a time creates, trains, adds, moves and closes;
-**          other threads search (ivf_search) and remove (ivf_remove) beside it.
+**          other threads search (ivf_search) and remove (ivf_remove) at the
+**          same time.
 ** FAILURE  0, or an error without a text, if memory runs out: existing entries
 **          stay.
 */
@@ -127,7 +128,7 @@ struct ivf_checked {
   uint64_t found; /* keys in the places */
   uint64_t wrong; /* lists with a wrong number of blocks, or another's block */
 };
-/* For the maintainer, beside searches and removals; removals may make the
+/* For the maintainer; searches and removals may run.  Removals may make the
 ** figures differ. */
 void ivf_check(struct ivf *ivf, struct ivf_checked *checked);
 

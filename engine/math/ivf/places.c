@@ -127,7 +127,7 @@ static uint32_t copy_part(const struct places *places,
   return n;
 }
 
-/* Attempts beside removals; then one under the lock, which keeps them out. */
+/* Attempts during removals; then one under the lock, which keeps them out. */
 #define COPY_TRIES 3
 
 /* Only the maintainer changes size and slots, so it reads them without lock. */

@@ -11,7 +11,7 @@
 **   PLACE_GONE   the key was removed; free again when the part is rebuilt
 **
 ** THREADS  One maintainer adds and moves; any thread removes, under the part's
-**          spin lock, for a few instructions.  A part is rebuilt beside
+**          spin lock, for a few instructions.  A part is rebuilt during
 **          removals: it is copied without the lock, and copied again if a key
 **          was removed during the copy.  The key in the lists at a place does
 **          not change while the place is in the table.

@@ -3,7 +3,7 @@
 ** optim.h -- optimizers: one step of one row.
 **
 ** A row is a vector w, float32 or float16, and `state`, the float32 values that
-** its optimizer keeps beside it.  optim_apply takes the gradient g of the loss
+** its optimizer keeps with it.  optim_apply takes the gradient g of the loss
 ** with respect to w, and updates both.
 **
 ** GRADIENT  Processed before the optimizer sees it, in this order:
