@@ -3,11 +3,11 @@
 #     tclsh ext/amalgamation.tcl DIRECTORY ?FILE ...?
 #
 # Writes DIRECTORY/emb.c from the sources FILE, in the order given, and copies
-# the public headers next to it.  A header is inserted where it is first included;
-# a header without a guard is a template, and is inserted each time.  Macros that
-# a source file defines are undefined at its end.  Static names are unique in the
-# whole project, which the compiler checks here.  The environment variable COMMIT
-# names the commit that the file is made from.
+# the public headers next to it.  A header is inserted where it is first
+# included; a header without a guard is a template, and is inserted each time.
+# Macros that a source file defines are undefined at its end.  Static names are
+# unique in the whole project, which the compiler checks here.  The environment
+# variable COMMIT names the commit that the file is made from.
 
 set root [file dirname [file dirname [file normalize [info script]]]]
 set seen [dict create]
@@ -77,8 +77,8 @@ set lines [list \
 if {[info exists env(COMMIT)] && $env(COMMIT) ne ""} {
   lappend lines "#ifndef EMB_COMMIT" "#define EMB_COMMIT \"$env(COMMIT)\"" "#endif"
 }
-# The code for choosing training data comes last, and can be left out as a block:
-# only headers that it includes itself are in between.
+# The code for choosing training data comes last, and can be left out as a
+# block: only headers that it includes itself are in between.
 proc is_of_data {path} {
   return [string match */data/* [relative [file normalize $path]]]
 }

@@ -86,8 +86,8 @@ void epoch_wait(struct epoch *epoch);
 ** none is inside.  Memory unlinked in an earlier epoch can be reused. */
 uint64_t epoch_oldest(struct epoch *epoch);
 /* Keeps every session out, and returns when all have left; for restructuring
-** that cannot run while readers do.  epoch_open lets them in again.  Calls do not
-** nest; the caller serialises them. */
+** that cannot run while readers do.  epoch_open lets them in again.  Calls do
+** not nest; the caller serialises them. */
 void epoch_close(struct epoch *epoch);
 void epoch_open(struct epoch *epoch);
 
