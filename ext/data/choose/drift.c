@@ -195,7 +195,7 @@ static void drift_step(sqlite3_context *context, int argc,
 /* ---- mmd ----------------------------------------------------------------- */
 
 /* Numbers as vectors of one element, less their mean, since float32 would lose
-** digits otherwise.  *unit: what 1 in the vectors stands for. */
+** digits otherwise.  *unit: the value of 1 in the vectors. */
 static int drift_as_points(struct drift_state *state, double *unit) {
   double mean = 0, most = 0, n = 0;
   for (int side = 0; side < 2; side++)

@@ -194,7 +194,7 @@ struct ext_samples_entry {
   uint8_t is_timed; /* the record's timestamp decides if it is wanted */
 };
 
-/* What the scan asks for. */
+/* The conditions and columns of a scan. */
 struct ext_samples_ask {
   struct ext_range keys, times;
   char *dataset;           /* NULL: all */

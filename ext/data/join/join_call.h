@@ -136,7 +136,7 @@ struct ext_joiner {
   char *name, *schema, *table; /* as given, and its two parts */
   struct ext_joiner *next;
   int in_use;  /* in use by a call */
-  int current; /* what follows matches the tables at the stamp */
+  int current; /* the fields below match the tables at the stamp */
   int64_t numbers[JOIN_NUMBERS];
 
   size_t memory; /* the option that sized these */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** states.c -- what has become of each request: two bits, in the table `states`.
+** states.c -- the state of each request: two bits, in the table `states`.
 **
 ** Requests are numbered in the order in which they came, so requests of one
 ** time are in few chunks, and a call that settles many writes few pages.  A

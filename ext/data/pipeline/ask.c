@@ -114,7 +114,7 @@ static int answer_integer(sqlite3_stmt *row, const char *name,
   return 1;
 }
 
-/* What a policy has measured. */
+/* Values measured by a policy. */
 struct measure {
   int has_value, has_threshold;
   double value, threshold;
@@ -253,7 +253,7 @@ static int ask_single(struct ext_asker *asker, const struct ext_policy *policy,
 
 /* ---- ensembles ----------------------------------------------------------- */
 
-/* What the members of an ensemble say. */
+/* The votes of an ensemble's members. */
 struct votes {
   sqlite3_int64 members, fired;
   char *list; /* "[1,0,1]" */
