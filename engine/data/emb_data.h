@@ -3,8 +3,8 @@
 ** emb_data.h -- choosing training data: files of samples, coresets, drift,
 ** repeatable random numbers, and differences between models.
 **
-** A separate product beside emb.h: it needs no store, and emb.h does not depend
-** on it.  It shares emb.h's error codes and one rule: every int function
+** A separate product next to emb.h: it needs no store, and emb.h does not
+** depend on it.  It shares emb.h's error codes and one rule: every int function
 ** returns EMB_OK or a code, and a failed call has changed nothing, unless its
 ** comment says otherwise.
 */
@@ -136,7 +136,7 @@ int emb_samples_integer(const emb_samples_part *part, int64_t *number);
 typedef struct emb_samples_reader emb_samples_reader;
 /* is_cached: reads through the system's page cache, else past it. */
 int emb_samples_open(int is_cached, emb_samples_reader **reader, emb_err *err);
-/* To be called after the reader's batches were freed; NULL is allowed. */
+/* Call it after the reader's batches were freed; NULL is allowed. */
 void emb_samples_close(emb_samples_reader *reader);
 
 /* A batch: records that are read together.  Add them in file order where
@@ -216,8 +216,8 @@ typedef struct emb_chosen {
 /* Chooses k points, or all n if n is less, and lists them in the order of
 ** choice.  method is a text described in sql/manual/choosing.md: "k-center",
 ** "craig", "gradmatch", "submodular(facility_location)", ...  Among equally
-** good points the first is chosen.  Nothing but the memory of the call is
-** touched.  Errors: RANGE (method), NOMEM, INTERRUPT. */
+** good points the first is chosen.  Only the memory of the call is touched.
+** Errors: RANGE (method), NOMEM, INTERRUPT. */
 int emb_coreset(const emb_points *points, size_t k, const char *method,
                 emb_chosen *chosen, emb_err *err);
 /* EMB_RANGE: the text is not a valid method; the error text says why. */
@@ -241,11 +241,12 @@ typedef struct emb_drift {
 ** in a sample), NOMEM, INTERRUPT. */
 int emb_drift_mmd(const emb_drift *ask, double *mmd, emb_err *err);
 
-/* Statistics of two samples of n and m > 0 finite numbers, which they sort: the
-** greatest difference of the distribution functions (Kolmogorov-Smirnov); the
-** two-sample statistic of Cramer and von Mises; Hellinger's distance of the
-** histograms with `parts` equal bins from the least to the greatest number of
-** both samples (0: Sturges' number of bins), which may change the numbers. */
+/* Statistics of two samples of n and m > 0 finite numbers.  All sort the
+** numbers.  They return the greatest difference of the distribution functions
+** (Kolmogorov-Smirnov); the two-sample statistic of Cramer and von Mises; the
+** Hellinger distance of the histograms with `parts` equal bins from the least
+** to the greatest number of both samples (0: Sturges' number of bins), which
+** may change the numbers. */
 double emb_drift_ks(double *x, size_t n, double *y, size_t m);
 double emb_drift_cvm(double *x, size_t n, double *y, size_t m);
 double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
@@ -254,11 +255,11 @@ double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
 /* ---- differences --------------------------------------------------------- */
 
 /* A difference tells how to make some bytes, the result, from others, the base,
-** exact to the bit: a model from the one it was trained from, say.  FORMAT.md,
+** exact to the bit: for example, a model from an earlier one.  FORMAT.md,
 ** "Differences", describes the format.  Base and result are arrays of
 ** little-endian elements.  A base that is too short is padded with zeros, so a
-** difference from nothing is a whole model.  Nothing but the memory of the call
-** is touched: a few blocks, and the memory of zstd. */
+** difference from nothing is a whole model.  Only the memory of the call is
+** touched: a few blocks, and the memory of zstd. */
 typedef struct emb_bytes {
   const void *at; /* NULL where n is 0 */
   size_t n;

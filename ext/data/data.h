@@ -2,7 +2,7 @@
 **
 ** data.h -- ext/data/: choosing training data, through SQL.
 **
-** ROLE      A product of its own beside the tables of module emb, with its own
+** ROLE      A separate product next to the tables of module emb, with its own
 **           entry point (sqlite3_emb_data_init): files of samples, coresets and
 **           drift, pipelines that decide when and on what to train, joined
 **           events, and the evaluation and differences of models.  None of it
@@ -20,10 +20,10 @@
 
 #include "ext/conn/conn.h"
 
-/* The functions that touch no table and no file: INNOCUOUS and DETERMINISTIC,
-** all entry points have them.  Returns an SQLite code. */
+/* Registers the functions that touch no table and no file: INNOCUOUS and
+** DETERMINISTIC, in all entry points.  Returns an SQLite code. */
 int ext_data_register_functions(sqlite3 *db);
-/* All others. */
+/* Registers all others. */
 int ext_data_register(struct ext_conn *conn);
 
 #endif

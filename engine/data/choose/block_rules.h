@@ -7,10 +7,10 @@
 **   TARGET      the attribute of its functions
 **   VEC, WIDTH  WIDTH float32; LOAD, STORE, SET, ADD, SUB, MUL, MAX, SQRT
 **   MULADD(a, b, c)   a * b + c
-**   ANY_LESS(a, b)    whether an element of a is less than b's
+**   ANY_LESS(a, b)    whether any element of a is less than that of b
 **   POWER(p, t)       p * 2^n, where t = n + EXP_ROUND
-**   WIDE, HALF  HALF doubles; WIDE_LOAD(p) of as many floats, WIDE_GET of
-**               doubles, WIDE_SET, WIDE_SUB, WIDE_MULADD
+**   WIDE, HALF  HALF doubles; WIDE_LOAD(p) converts HALF floats, WIDE_GET reads
+**               doubles; WIDE_SET, WIDE_SUB, WIDE_MULADD
 **   SUM(x), WIDE_SUM(x)   of all elements, as double
 */
 
@@ -53,8 +53,8 @@ TARGET static void FORM(block_gain)(double *to, const struct choose_block *b) {
   }
 }
 
-/* Once some rows are chosen, few distances are below a row's worth: the square
-** root is taken only where one is. */
+/* Once some rows are chosen, few distances are below a row's worth, so the
+** square root is taken only if one of them is. */
 TARGET static void FORM(block_nearer)(double *to,
                                       const struct choose_block *b) {
   const VEC zero = SET(0);

@@ -10,8 +10,8 @@
 **            updated, in double, at the cost of reading all rows once.
 **   bounded  (facility.c) one gain costs as much as reading all rows, and gains
 **            only fall, so an old gain is a bound.  greedy.c recomputes, in
-**            float32 and in batches, only those that can still be the greatest,
-**            and compares gains that are about as good in double.
+**            float32 and in batches, only gains that can still be the greatest,
+**            and compares gains close to the best in double.
 */
 #ifndef EMB_CHOOSE_H
 #define EMB_CHOOSE_H

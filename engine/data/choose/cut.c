@@ -6,14 +6,15 @@
 ** CUT       gain(j) = lambda * sum over all i of s(i, j)
 **                     - 2 * sum over the chosen i of s(i, j)
 ** DETERMINANT  gain(j) = log det(S + ridge) with j minus the same without j,
-**           where S is the matrix of the chosen rows' likenesses.  s is the
+**           where S is the matrix of the chosen rows' likenesses.  Here s is a
 **           product of vectors of dim + 1 elements (the row, scaled to length
 **           sqrt(1/2), and sqrt(1/2)), so the gain is log(ridge + variance(j)),
 **           the variance of a Gaussian process with a linear kernel and noise
 **           `ridge`, measured at the chosen rows (Rasmussen, Williams, 2006,
 **           2.1.2).  The state is therefore a covariance of dim + 1 by dim + 1,
 **           and a number for each row; no matrix of all chosen rows.  Modyn's
-**           code chooses the row with the greatest s S^-1 s, the least new one.
+**           code chooses the row with the greatest s S^-1 s, which is the least
+**           new.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -81,7 +82,7 @@ struct determinant {
   size_t size;        /* dim + 1 */
 };
 
-/* Adds a measurement at a row: covariance -= move * move'; each variance falls
+/* Adds a measurement at a row: covariance -= move * move'.  Each variance falls
 ** by its part. */
 static int determinant_update(struct choose *c, void *method, size_t row) {
   struct determinant *d = method;

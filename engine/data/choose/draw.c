@@ -36,8 +36,8 @@ void choose__draw_close(struct choose_draw *draw) {
   env_posix.release(&env_posix, draw->numbers);
 }
 
-/* The number that `want` of the others are below; Hoare's selection in the form
-** of Wirth, "Algorithms + data structures = programs" (1976). */
+/* The number of rank `want`, from 0; Hoare's selection in the form of Wirth,
+** "Algorithms + data structures = programs" (1976). */
 static double draw_limit(double *numbers, size_t n, size_t want) {
   ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)want;
   while (low < high) {

@@ -19,7 +19,7 @@
 
 /* ---- gains that are exact ------------------------------------------------ */
 
-/* The row with the greatest gain among n rows; rows NULL: among all rows. */
+/* The row with the greatest gain among n rows; rows NULL: the first n rows. */
 static size_t greedy_best(const struct choose *c, const uint32_t *rows,
                           size_t n) {
   size_t best = SIZE_MAX;

@@ -10,7 +10,7 @@
 ** lambda is not used.  The final weights are those >= 0 that solve this with
 ** the least squared error; a single row has weight 1.
 **
-** Degenerate inputs do no harm: rows that depend on others get weight 0 if
+** Degenerate inputs are harmless: rows that depend on others get weight 0 if
 ** lambda is 0.  MEMORY: 24 bytes for each pair of chosen rows.
 */
 #include "engine/data/emb_data.h"

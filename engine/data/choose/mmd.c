@@ -12,7 +12,7 @@
 **
 ** MEDIAN    Of all pairs, without keeping them: the bits of nonnegative float32
 **           values sort like the values.  One pass counts the upper halves of
-**           the bits, a second the lower halves of those in the middle.
+**           the bits, a second the lower halves of the values in the middle.
 ** MEMORY    A vector and 4 bytes for each row, half a megabyte for the counts.
 */
 #include "engine/data/emb_data.h"

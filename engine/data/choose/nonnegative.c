@@ -4,12 +4,13 @@
 **
 ** Kim, Park, "Fast nonnegative matrix factorization: an active-set-like method
 ** and comparisons" (2011): block principal pivoting.  Variables are free or 0.
-** The free ones are solved for; those that come out below 0 become 0, and those
-** at 0 that would lower the error become free, all at once.  If the number of
-** these wrong variables has not fallen for three rounds, only the last of them
-** is changed, which terminates (Murty's rule).  When none is wrong, the minimum
-** is found.  All variables are free at first, as most are at the end.  Rounding
-** could make this loop endless, so the number of rounds is limited.
+** A round solves for the free variables; those whose solution is below 0 become
+** 0, and those at 0 that would lower the error become free, all together.  If
+** the number of these wrong variables has not fallen for three rounds, only the
+** last of them is changed, which terminates (Murty's rule).  When none is
+** wrong, the minimum is found.  All variables are free at first, as most are at
+** the end.  Rounding could make this loop endless, so the number of rounds is
+** limited.
 */
 #include "choose.h"
 
@@ -27,7 +28,7 @@ struct pivot {
   double *square; /* M M, n by n */
   double *lower;  /* factor of the free variables' part */
   double *x, *part;
-  double *rest, *slope; /* r - M x, and -M times that */
+  double *rest, *slope; /* r - M x, and -M times rest */
   size_t *free;         /* the free variables */
   uint8_t *fixed;       /* of each variable: it is fixed at 0 */
 };

@@ -12,10 +12,10 @@ struct choose_pairs {
   uint32_t dim;
   float *rows;    /* n vectors, */
   float *squares; /* and their squared lengths */
-  double unit;    /* a distance of 1 in `rows` is this much in the originals */
+  double unit;    /* the original distance for a distance of 1 in `rows` */
   const struct choose_ops *ops;
   const struct distance_ops *distance;
-  float *panels; /* of the columns at hand */
+  float *panels; /* of the current columns */
   float *tile;
   float *other_squares;
   struct choose_block block;

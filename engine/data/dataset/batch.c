@@ -4,9 +4,9 @@
 **
 ** Records are read in pieces: whole blocks of 4 KiB of a file.  Adjoining
 ** blocks form one piece, up to PIECE_BYTES.  A batch of consecutive keys is
-** therefore a few large reads, and a batch of random keys one small read per
-** record; the same code issues both, all at once.  Reading begins while records
-** are still added.
+** therefore a few large reads, and a batch of random keys is one small read per
+** record; the same code issues both, all together.  Reading begins while
+** records are still added.
 **
 **     add ---> the last piece grows, or is closed and a new one begins
 **     closed ---> submitted, START_PIECES at a time ---> in flight ---> done
@@ -174,7 +174,7 @@ int emb_samples_batch_new(emb_samples_reader *reader, size_t bytes,
   return EMB_OK;
 }
 
-/* Are pieces of the batch in flight?  None is after its queue failed. */
+/* Are pieces of the batch in flight?  After its queue has failed none is. */
 static int samples_batch_flies(emb_samples_batch *batch) {
   if (batch->lost != batch->reader->lost) {
     batch->flying = 0;

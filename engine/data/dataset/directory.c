@@ -3,10 +3,10 @@
 ** directory.c -- lists the files to register: the regular files of a directory,
 ** in the order of their names.
 **
-** All names are read at once, because a directory read in steps while other
+** All names are read in one pass, because a directory read in steps while other
 ** programs write to it may return a name twice or not at all.  The entries are
-** then examined one by one.  Memory is that of the wanted names.  Entries that
-** have disappeared by then are skipped.
+** then examined one by one; entries that have disappeared by then are skipped.
+** Only the wanted names take memory.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"

@@ -2,21 +2,21 @@
 **
 ** files.c -- open files of samples, shared by all readers of the process.
 **
-** A batch of keys may touch a hundred files, and opening one means reading both
-** its ends.  So up to FILES_MAX files stay open; the least recently used one is
-** closed first, and a file pinned by a batch is not closed.  An entry is a file
-** as surveyed: a file under the same path with another size, time or sum would
-** be another entry, and is refused before it becomes one.  When a batch takes a
-** file, and again when the batch has been read, the file at the path is looked
-** at: another file, or one whose status has changed, is opened and checked
-** again, or is an error.
+** A batch of keys may touch a hundred files, and opening a file means reading
+** both its ends.  So up to FILES_MAX files stay open; the least recently used
+** file is closed first, and a file pinned by a batch is not closed.  An entry
+** is a file as surveyed: a file at the same path with another size, time or sum
+** would be another entry, and is refused before it becomes one.  When a batch
+** takes a file, and again when the batch has been read, the file at the path is
+** checked.  Another file, or one whose status has changed, is opened and
+** checked again, or is an error.
 **
 **     take --- found, and fresh ----------------------> pinned --give--> idle
 **          --- opened, checked, added ---------------->    |               |
 **                                   closed <--- stale -----+--- the oldest +
 **                                                               of too many
 **
-** THREADS  One lock, held for the list alone, never while a file is read or
+** THREADS  One lock, held only for the list, never while a file is read or
 **          opened.  A child after fork() starts with a new lock and an empty
 **          list: it does not use its parent's open files.
 */

@@ -192,8 +192,8 @@ static int samples_survey_indexed(struct samples_survey *s, emb_err *err) {
 
 /* ---- CSV ----------------------------------------------------------------- */
 
-/* Brings the whole next record into the window; *bytes: its size, 0 at the end
-** of the file.  Empty lines are skipped. */
+/* Brings the complete next record into the window; *bytes: its size, 0 at the
+** end of the file.  Empty lines are skipped. */
 static int samples_survey_csv_next(struct samples_survey *s,
                                    struct samples_csv *csv, size_t *bytes,
                                    emb_err *err) {

@@ -9,7 +9,7 @@ static int apply_damaged(emb_err *err, const char *what) {
   return err_set(err, EMB_CORRUPT, "the difference is damaged: %s", what);
 }
 
-/* Checks that the bytes are a difference, and undamaged. */
+/* Checks that the bytes are an undamaged difference. */
 static int apply_whole(const emb_bytes *difference, struct diff_head *head,
                        emb_err *err) {
   if (difference->n < sizeof head->magic ||

@@ -21,8 +21,8 @@
 ** TAIL      A result whose size is not a multiple of the width is padded with
 **           zeros; a base is cut, or padded with zeros.
 ** READING   No size is trusted before the checksum of the whole has been
-**           verified, and after that only within a limit: whoever forges a
-**           difference can forge its checksum, too.  A part has at least one
+**           verified, and after that only within a limit: a forged difference
+**           can have a valid checksum, too.  A part has at least one
 **           byte, so a small difference cannot claim a large result.  A block
 **           is decoded in memory sized by its elements.
 ** FAILURE   EMB_NOTADB, EMB_CORRUPT, EMB_MISMATCH, as in emb.h.

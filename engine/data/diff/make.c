@@ -55,7 +55,7 @@ static int make_part(struct diff_work *w, const emb_diff_how *how,
   size_t runs = how->rle ? diff__runs(raw, n, w->runs) : 0;
   const char *from = runs ? w->runs : raw;
   size_t size = runs ? runs : n, stored = size;
-  /* So short an input cannot be compressed further. */
+  /* 16 bytes or fewer cannot be compressed further. */
   if (how->level && size > 16) {
     int rc = make_compress(w, how->level, from, size, at, &stored);
     if (rc) {

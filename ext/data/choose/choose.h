@@ -2,12 +2,12 @@
 **
 ** choose.h -- ext/data/choose/: the functions that choose what to train on.
 **
-** ROLE      Take values of SQL, hand them to what computes in the engine
-**           (engine/data/choose/, through emb_data.h), and make its answer a
-**           result.  No table, no file: INNOCUOUS and DETERMINISTIC, all entry
-**           points of the extension have them.
+** ROLE      They take SQL values, pass them to the engine (engine/data/choose/,
+**           through emb_data.h), and return its answer.  They use no table and
+**           no file: INNOCUOUS and DETERMINISTIC, in all entry points of the
+**           extension.
 ** FILES     random.c (emb_random, emb_exponential), entropy.c (emb_entropy),
-**           points.c (rows with vectors, as aggregates gather them), coreset.c
+**           points.c (rows with vectors that aggregates gather), coreset.c
 **           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
 **           entry points could have, but table-valued functions need a
 **           connection), drift.c (emb_drift_*), choose.c (registers all).
@@ -23,7 +23,7 @@
 /* Registers all of them on a connection.  Returns an SQLite code. */
 int ext_choose_register(sqlite3 *db);
 
-/* Its parts, each in a file of its own. */
+/* Its parts, each in its own file. */
 int ext_choose_random_register(sqlite3 *db);
 int ext_choose_entropy_register(sqlite3 *db);
 int ext_choose_coreset_register(sqlite3 *db);
@@ -33,25 +33,24 @@ int ext_choose_chosen_register(struct ext_conn *conn);
 
 /* ---- points.c ------------------------------------------------------------ */
 
-/* Vectors of one dimension, in order of arrival; all zeros: none. */
+/* Vectors of one dimension, in order of arrival; all zeros: empty. */
 struct ext_points {
   float *vectors;
   size_t n, capacity;
   uint32_t dim; /* 0 before the first */
 };
-/* name: the function; argument: which one value is, from 1. */
+/* name: the function; argument: the number of the argument, from 1. */
 int ext_points_add(struct ext_points *points, sqlite3_value *value,
                    const char *name, int argument, char **err);
 void ext_points_free(struct ext_points *points);
-/* For what asks now and then whether it is to end, with a connection made so:
-** whether sqlite3_interrupt was called, or the progress handler wants an
-** end. */
+/* A connection with which long work checks now and then whether it must stop:
+** sqlite3_interrupt was called, or the progress handler asks for it. */
 struct ext_conn ext_choose_asked(sqlite3_context *context);
 
 /* ---- chosen.c ------------------------------------------------------------ */
 
 /* A coreset as a value: 16 bytes (CHOSEN_MAGIC, then the number of rows), then
-** so many of these, in the order in which they were chosen.  Little-endian. */
+** that many structs, in the order in which they were chosen.  Little-endian. */
 #define CHOSEN_MAGIC UINT64_C(0x31534f4843424d45) /* "EMBCHOS1" */
 struct ext_chosen {
   int64_t key;

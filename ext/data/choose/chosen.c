@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** chosen.c -- emb_chosen(coreset): the rows of what emb_coreset gave.  The BLOB
-** may come from anywhere, and is checked.
+** chosen.c -- emb_chosen(coreset): the rows of a result of emb_coreset.  The
+** BLOB may come from anywhere, so it is checked.
 */
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
@@ -44,7 +44,7 @@ static int chosen_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
   size_t size, n = 0;
   int rc;
   if (sqlite3_value_type(arguments[0]) == SQLITE_NULL)
-    return SQLITE_OK; /* no rows, as of no rows */
+    return SQLITE_OK; /* the coreset of no rows */
   if (sqlite3_value_type(arguments[0]) != SQLITE_BLOB)
     return ext_error(err, SQLITE_MISMATCH, "coreset must be a BLOB, got %s",
                      ext_value_type_name(arguments[0]));

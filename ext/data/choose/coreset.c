@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** coreset.c -- emb_coreset(key, vector, n, method): rows that stand for all.
+** coreset.c -- emb_coreset(key, vector, n, method): rows that represent all.
 **
 ** ORDER     SQLite gives rows to an aggregate in whatever order its plan finds
 **           them.  They are sorted by key before anything is chosen, so that
-**           the result does not depend on that.
-** MEMORY    A vector and a key for each row, until the end of the group; what
-**           the method takes besides is in engine/data/choose/.  SQLite calls
-**           the final function after errors, too; our own errors are
-**           remembered, so that nothing is computed then.
+**           the result does not depend on that order.
+** MEMORY    A vector and a key for each row, until the end of the group; for
+**           the method's own memory see engine/data/choose/.  SQLite calls the
+**           final function after errors, too; our own errors are remembered,
+**           so that nothing is computed then.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -34,7 +34,7 @@ static void coreset_free(struct coreset *coreset) {
   *coreset = (struct coreset){.failed = coreset->failed};
 }
 
-/* What to choose, from the first row; it is the same for all rows. */
+/* Reads n and method from the first row; they are the same for all rows. */
 static int coreset_ask(struct coreset *coreset, sqlite3_value **argv,
                        char **err) {
   const char *method;

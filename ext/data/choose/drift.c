@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
 ** drift.c -- emb_drift_mmd, emb_drift_ks, emb_drift_cvm and
-** emb_drift_hellinger(value, is_reference [, options]): how far two samples are
-** from being of one distribution.
+** emb_drift_hellinger(value, is_reference [, options]): how far apart the
+** distributions of two samples are.
 **
-** VALUES    Numbers, or vectors; all of a group the same.  Of vectors mmd takes
-**           all dimensions together, the others are the mean over dimensions.
+** VALUES    Numbers or vectors, the same for a complete group.  For vectors mmd
+**           takes all dimensions together; the others return the mean over the
+**           dimensions.
 ** MEMORY    Every value, until the end of its group: 8 bytes a number, 4 bytes
-**           an element; mmd as much again, of the others 8 bytes a row.
+**           an element.  mmd takes as much again, the others 8 bytes a row.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -25,7 +26,7 @@ struct drift_numbers {
   size_t n, capacity;
 };
 
-/* The two samples, [1] of the references; all zeros is the state before the
+/* The two samples; [1] are the references.  All zeros is the state before the
 ** first row. */
 struct drift_state {
   struct drift_numbers numbers[2];
@@ -193,8 +194,8 @@ static void drift_step(sqlite3_context *context, int argc,
 
 /* ---- mmd ----------------------------------------------------------------- */
 
-/* Numbers as vectors of one element: less their mean, as float32 would cut them
-** off otherwise.  *unit: 1 in the vectors is so much. */
+/* Numbers as vectors of one element, less their mean, since float32 would lose
+** digits otherwise.  *unit: the value of 1 in the vectors. */
 static int drift_as_points(struct drift_state *state, double *unit) {
   double mean = 0, most = 0, n = 0;
   for (int side = 0; side < 2; side++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
 ** random.c -- emb_random(seed, key [, stream]): a number from 0 up to 1, always
-** the same for the same arguments; emb_exponential, of the same arguments, the
-** number -ln(1 - emb_random(...)): those that are least when each is divided by
-** its weight are a draw in proportion to the weights.
+** the same for the same arguments.  emb_exponential takes the same arguments
+** and returns -ln(1 - emb_random(...)).  Divide it by each row's weight: the
+** rows with the least quotients are a draw in proportion to the weights.
 */
 #include "engine/data/emb_data.h"
 #include "choose.h"
@@ -11,7 +11,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <math.h>
 
-/* 0 after the error is the result. */
+/* Returns 0 after an error, which is then the result. */
 static int random_word(sqlite3_context *context, sqlite3_value *value,
                        const char *what, uint64_t *word) {
   int type = sqlite3_value_type(value), rc;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** add.c -- a file is registered:
+** add.c -- registers a file:
 **
 **     INSERT INTO samples(path) VALUES('/data/part-000.bin')
 **     INSERT INTO samples(path, options, dataset, timestamp, key) VALUES(...)
 **
-** an INSERT, not a function: so it is a statement of SQLite, in transactions
-** and savepoints; INSERT ... SELECT registers many files at once, and INSERT OR
-** IGNORE those that are not yet.
+** It is an INSERT rather than a function, so it takes part in transactions and
+** savepoints.  INSERT ... SELECT registers many files in one statement, and
+** INSERT OR IGNORE skips files that are already registered.
 **
-** An error must leave nothing behind, and SQLite undoes for us only what a
-** statement of several rows has written.  So the row of NAME_files, without
-** which the rest does not count, is written last.  Blocks left by an error are
-** removed before the next file with that number writes its own.
+** An error must leave nothing behind, but SQLite undoes only the writes of a
+** statement of several rows.  So the row of NAME_files is written last: without
+** it the rest does not count.  Blocks left by an error are removed before the
+** next file with that number writes its own.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -78,7 +78,7 @@ static int samples_keys_check(struct ext_samples *table, int64_t first,
   return rc;
 }
 
-/* They are keys at all: behind the first there is room for them. */
+/* Checks that there are n keys from the first on. */
 static int samples_keys_room(int64_t first, uint64_t n, char **err) {
   uint64_t room = (uint64_t)INT64_MAX - (uint64_t)first;
   return n == 0 || n - 1 <= room
@@ -115,7 +115,7 @@ int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                    table->name);
   if (rc == SQLITE_OK && !is_given) {
     *key = next.number;
-    /* Whether that one was given cannot be told. */
+    /* `next` cannot tell whether the very last key was assigned. */
     rc = samples_keys_room(*key, n ? n + 1 : 0, err);
   }
   if (rc == SQLITE_OK)
@@ -255,8 +255,8 @@ static int samples_adding_row(struct samples_adding *adding,
   return rc;
 }
 
-/* Its samples have the time that was given, that of a field, or that of its
-** last change. */
+/* The samples have the given time, that of a field, or that of the file's last
+** change. */
 static int samples_adding_time(struct samples_adding *adding,
                                sqlite3_value *given, emb_samples_found *found,
                                char **err) {

@@ -8,7 +8,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* The parts of a record that are its payload, as one value. */
+/* Returns the parts of a record's payload as one value. */
 static int samples_result_payload(struct ext_samples_scan *scan,
                                   sqlite3_context *context) {
   const emb_samples_sample *sample = &scan->sample;

@@ -91,7 +91,7 @@ static int samples_drop_run(struct ext_samples *table, const char *sql,
   return rc;
 }
 
-/* Drops the files that match a condition, with all that belongs to them. */
+/* Drops the files that match a condition, with everything of theirs. */
 static int samples_drop_files(struct ext_samples *table, const char *column,
                               const char *text, sqlite3_int64 *changed,
                               char **err) {

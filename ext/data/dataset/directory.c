@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** directory.c -- which files there are to be registered.
+** directory.c -- lists files that can be registered.
 **
 **     CREATE TABLE emb_samples_directory(path, bytes, changed,
 **                                        directory HIDDEN, pattern HIDDEN)
 **
-** A row for each regular file in the directory whose name the pattern, one of
-** GLOB, lets through, in the order of the names.  It changes nothing: INSERT OR
+** Returns a row for each regular file in the directory whose name matches the
+** GLOB pattern, in the order of the names.  It changes nothing: INSERT OR
 ** IGNORE INTO samples(path) SELECT path FROM it registers the new files, all or
 ** none, as any INSERT ... SELECT does.
 */

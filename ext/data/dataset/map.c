@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** map.c -- from a key to its record.
+** map.c -- finds the record of a key.
 **
 ** Keys of a file are a range, and the ranges of files do not overlap, so the
 ** file of a key is the first whose last key is not below it: one search in an
-** index.  Then fixed records are arithmetic, and other records are found
-** through their block.  The file, block and part used last are kept, so keys
-** requested in ascending order need one search of each.
+** index.  The place of a fixed record is then computed, and other records are
+** found through their block.  The file, block and part used last are kept, so
+** keys requested in ascending order need one search of each.
 **
 ** NUMBERS   The number of a block or part has its file's number in the upper
 **           bits, so that a file's blocks and parts are stored together, and
@@ -46,11 +46,11 @@ struct ext_samples_map {
   struct ext_samples *table;
   sqlite3_stmt *statements[SAMPLES_MAP_SQL];
   struct ext_samples_file *file; /* used last; NULL */
-  sqlite3_int64 block;           /* whose offsets these are; -1: none's */
+  sqlite3_int64 block;           /* that has these offsets; -1: none */
   uint32_t records;
   int64_t least, most;
   uint64_t offsets[EMB_SAMPLES_BLOCK + 1];
-  sqlite3_int64 part; /* whose bits these are; -1 */
+  sqlite3_int64 part; /* that has these bits; -1: none */
   uint8_t bits[PART_RECORDS / 8];
 };
 

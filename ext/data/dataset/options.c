@@ -3,8 +3,8 @@
 ** options.c -- options for a file's format: in CREATE VIRTUAL TABLE for all
 ** files of a table, and for one file when it is registered.
 **
-** What can be known only after all options are read (a label has a place, and
-** is then an unsigned number of one byte) is filled in by finish.
+** ext_samples_options_finish fills in defaults that need all options: a label
+** that has a place, for example, is an unsigned number of one byte.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -44,10 +44,10 @@ static const char *const type_words[] = {"none",  "uint",  "int",
                                          "float", "bytes", NULL};
 static const char *const io_words[] = {"direct", "cached", NULL};
 
-/* The column of a name is not known yet: another one for each name. */
+/* The column of a name that is not known yet; each name has its own number. */
 #define COLUMN_LATER 2000000u
 
-/* Of a field that is there, and whose type was not said. */
+/* The type of a field that is there, but whose type was not given. */
 #define TYPE_LATER 100u
 
 void ext_samples_options_init(struct ext_samples_options *options) {
@@ -286,7 +286,7 @@ static void samples_finish_field(emb_samples_field *field, int sized,
     field->bytes = field->type == EMB_SAMPLES_FLOAT ? 4 : bytes;
 }
 
-/* Of a column that is not there after all. */
+/* Drops the name of a column that is not used after all. */
 static void samples_drop_name(const emb_samples_field *field, char **name) {
   if (field->type == EMB_SAMPLES_NONE) {
     sqlite3_free(*name);

@@ -3,10 +3,10 @@
 ** plan.c -- xBestIndex: constraints that a scan applies itself.
 **
 ** = < <= > >= of key and timestamp, = of the dataset, IN of the key; and ORDER
-** BY key.  SQLite compares again in any case: the other side may be a number as
-** text.  idxStr has two letters for each value that xFilter gets, the column's
-** and the comparison's (ext_range_narrow); idxNum has the columns that are
-** read, so that no file is read only for keys.
+** BY key.  SQLite always compares again, since the other side may be a number
+** as text.  idxStr has two letters for each value that xFilter gets, one for
+** the column and one for the comparison (ext_range_narrow).  idxNum has the
+** columns that are read, so that no file is read only for keys.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
 **
-** range.c -- the samples of a range of keys, in key order, from files and rows
-** merged, without reading a record.
+** range.c -- the samples of a range of keys, in key order, merged from files
+** and rows, without reading a record.
 **
-** LEFT OUT  Files and blocks of which no timestamp is asked for, deleted
-**           records, and what is another worker's.  Where the timestamps of a
-**           block are not all asked for, or all not, the record itself
-**           decides, when it has been read (is_timed).
+** LEFT OUT  Files and blocks without a wanted timestamp, deleted records, and
+**           samples of other workers.  If only some timestamps of a block are
+**           wanted, the record itself decides, when it has been read
+**           (is_timed).
 **
-** WORKERS   Of n a file's records are dealt in stripes, rows by their keys.
-**           How long a stripe is, and whose, follows from the file as it was
-**           registered, and from nothing else: not from other files, from
-**           deletions, or from when a worker looks.  So workers that begin at
-**           different times, each seeing its own state of a changing table,
-**           still get each key exactly once.  A stripe is an eighth of a
-**           worker's share of the file, but not more than about a megabyte,
-**           which is read at once: so that an interval of time, too, is divided
-**           evenly.
+** WORKERS   A file's records are dealt to n workers in stripes, and rows by
+**           their keys.  The length and owner of a stripe follow from the file
+**           as it was registered, and from nothing else: not from other files,
+**           from deletions, or from the time when a worker looks.  So workers
+**           that begin at different times, each seeing its own state of a
+**           changing table, still get each key exactly once.  A stripe is an
+**           eighth of a worker's share of the file, but not more than about a
+**           megabyte, which is read in one piece.  So an interval of time, too,
+**           is divided evenly.
 */
 #include "engine/data/emb_data.h"
 #include "samples.h"
@@ -48,7 +48,7 @@ struct ext_samples_range {
   const struct ext_samples_ask *ask;
   sqlite3_stmt *statements[SAMPLES_RANGE_SQL];
   struct ext_samples_file *file; /* NULL: no more files */
-  uint64_t at, end;              /* records of it */
+  uint64_t at, end;              /* its records */
   uint64_t stripe;               /* records in one */
   int is_placed;                 /* place is that of `at` */
   struct ext_samples_place place;
@@ -90,7 +90,7 @@ void ext_samples_range_free(struct ext_samples_range *range) {
 
 /* ---- workers ------------------------------------------------------------- */
 
-/* Whose the number is, 0 to n - 1. */
+/* The worker that owns the number, 0 to n - 1. */
 static int64_t samples_range_owner(int64_t number, int64_t n) {
   int64_t rest = number % n;
   return rest < 0 ? rest + n : rest;

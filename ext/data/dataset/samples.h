@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT
 **
 ** samples.h -- ext/data/dataset/: the module emb_samples, samples with unique
-** keys in files that others write and in rows of its own.
+** keys in files written by others and in its own rows.
 **
-** ROLE      Shadow tables say which file has which keys; the records themselves
-**           are read by engine/data/dataset.  All changes are made in the
-**           shadow tables, so a registration, a deletion and an inserted row
-**           are part of SQLite's transaction, with ROLLBACK, savepoints and
-**           crashes, and no code here deals with transactions.
-** SHADOWS   NAME_files    a row for each file: its keys, first to last; who it
-**                         was
-**           NAME_blocks   of each 256 records: least and most timestamp, where
-**                         they are (engine/data/dataset/spans.c).  None for
-**                         fixed records without timestamps: that is arithmetic
-**           NAME_gone     of each 4,096 records with a deleted one: a bit each
-**           NAME_rows     samples that were inserted
-**           NAME_config   next: the lowest key that was never given
-** THE MAP   from a key to its record is these tables themselves: the last key
-**           of each file is indexed, and a cursor keeps the file, the block and
+** ROLE      Shadow tables record which file has which keys; the records
+**           themselves are read by engine/data/dataset.  All changes are made
+**           in the shadow tables, so SQLite's transactions, savepoints and
+**           recovery cover registrations, deletions and inserted rows, and no
+**           code here deals with transactions.
+** SHADOWS   NAME_files    a row for each file: its keys, first to last, and its
+**                         identity
+**           NAME_blocks   a row for each 256 records: least and most timestamp,
+**                         and their places (engine/data/dataset/spans.c).  None
+**                         for fixed records without timestamps: their places
+**                         are computed
+**           NAME_gone     a row for each 4,096 records with a deleted one: one
+**                         bit a record
+**           NAME_rows     the inserted samples
+**           NAME_config   next: the lowest key that was never assigned
+** THE MAP   from keys to records is these tables themselves: the last key of
+**           each file is indexed, and a cursor keeps the file, the block and
 **           the bits that it used last.  Opening a table builds nothing,
 **           nothing can go stale, and no memory grows with the samples.
-** FILES     options.c (options of a format, and the values beside it), shadow.c
+** FILES     options.c (options of a format, datasets and timestamps), shadow.c
 **           (these tables), map.c (from a key to a record), range.c (which keys
 **           come next), scan.c, scan.h (their records, read ahead), column.c
-**           (what is in them), add.c (registers a file), command.c, update.c
-**           (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c (batches and
-**           workers), directory.c (which files there are).
+**           (their column values), add.c (registers a file), command.c,
+**           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
+**           (batches and workers), directory.c (lists files).
 ** ERRORS    As ext/value/value.h.  A file that has changed gives
 **           SQLITE_MISMATCH; a missing file gives SQLITE_CANTOPEN.
 */
@@ -35,8 +37,8 @@
 #include "engine/data/emb_data.h"
 #include "ext/tvf/tvf.h"
 
-/* A file's number takes the bits from here on of those of its blocks and of its
-** parts of deleted records. */
+/* The number of a block, or of a part of deleted records, has the file's number
+** in the bits from here on. */
 #define EXT_SAMPLES_SHIFT 40
 
 /* Columns of the table. */
@@ -46,8 +48,8 @@ enum {
   EXT_SAMPLES_LABEL,
   EXT_SAMPLES_TIMESTAMP,
   EXT_SAMPLES_DATASET,
-  EXT_SAMPLES_PATH,    /* hidden: of the file that has it, or is registered */
-  EXT_SAMPLES_OPTIONS, /* hidden: of that file */
+  EXT_SAMPLES_PATH,    /* hidden: the file that has it, or is registered */
+  EXT_SAMPLES_OPTIONS, /* hidden: options of that file */
   EXT_SAMPLES_COMMAND, /* hidden */
   EXT_SAMPLES_COLUMNS
 };
@@ -63,10 +65,10 @@ int ext_samples_directory_register(struct ext_conn *conn);
 
 struct ext_samples_options {
   emb_samples_format format;
-  char *index;      /* ending of the name of the file of offsets */
-  char *label_name; /* of columns of CSV, until they have numbers */
+  char *index;      /* suffix of the offset file's name */
+  char *label_name; /* of CSV columns, until their numbers are known */
   char *timestamp_name;
-  int label_sized, timestamp_sized; /* said, not assumed */
+  int label_sized, timestamp_sized; /* given, not assumed */
   int is_cached;
 };
 void ext_samples_options_init(struct ext_samples_options *options);
@@ -76,15 +78,15 @@ int ext_samples_options_copy(struct ext_samples_options *to,
 /* The arguments of CREATE VIRTUAL TABLE, from the third on. */
 int ext_samples_options_arguments(struct ext_samples_options *options, int argc,
                                   const char *const *argv, char **err);
-/* A text of pairs, over what is there. */
+/* Applies a text of pairs on top of the options already there. */
 int ext_samples_options_pairs(struct ext_samples_options *options,
                               sqlite3_value *value, char **err);
-/* What all of them say together, and that it can be. */
+/* Completes the options, and checks that they are possible together. */
 int ext_samples_options_finish(struct ext_samples_options *options, char **err);
 /* In the format of the column in NAME_files; NULL if out of memory. */
 char *ext_samples_options_text(const struct ext_samples_options *options);
 
-/* The name of a dataset, "" if there is none; a time. */
+/* Read the name of a dataset, "" if there is none, and a timestamp. */
 int ext_samples_dataset(sqlite3_value *value, const char **dataset, char **err);
 int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 
@@ -92,7 +94,7 @@ int ext_samples_time(sqlite3_value *value, int64_t *timestamp, char **err);
 
 struct ext_samples_client {
   struct ext_conn *conn;
-  int probing; /* xBestIndex is to report its table in probed */
+  int probing; /* xBestIndex reports its table in probed */
   struct ext_samples *probed;
 };
 
@@ -101,10 +103,10 @@ struct ext_samples {
   struct ext_samples_client *client;
   sqlite3 *db;
   char *schema, *name;
-  struct ext_samples_options options; /* that a file has unless it says else */
-  struct ext_samples_map *map;        /* of what writes; NULL until then */
-  emb_samples_reader *reader;         /* of its scans; NULL until then */
-  struct ext_samples_scan *spare;     /* one that is not in use, with memory */
+  struct ext_samples_options options; /* of a file, unless it has its own */
+  struct ext_samples_map *map;        /* of writes; NULL before the first */
+  emb_samples_reader *reader;         /* of its scans; NULL before the first */
+  struct ext_samples_scan *spare;     /* an unused scan, with its memory */
 };
 
 /* ---- shadow.c ------------------------------------------------------------ */
@@ -146,20 +148,20 @@ void ext_samples_file_drop(struct ext_samples_file *file);
 int ext_samples_file_read(struct ext_samples *table, sqlite3_stmt *row,
                           struct ext_samples_file **file, char **err);
 
-/* Where a record is, and what is known of it without reading it. */
+/* Where a record is, and what is known about it without reading it. */
 struct ext_samples_place {
   uint64_t offset, bytes;
   int64_t least, most; /* timestamps of its block, or of its file */
 };
 
 struct ext_samples_map;
-/* One of a cursor, or of what writes. */
+/* Creates the map of a cursor, or of the table's writes. */
 int ext_samples_map_new(struct ext_samples *table,
                         struct ext_samples_map **map);
 void ext_samples_map_free(struct ext_samples_map *map);
 /* Discards everything the map has cached. */
 void ext_samples_map_forget(struct ext_samples_map *map);
-/* Finds the file whose key range contains the key; it stays the map's until the
+/* Finds the file whose key range contains the key; the map owns it, until the
 ** next call.  NULL if there is none. */
 int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
                          struct ext_samples_file **file, char **err);
@@ -176,7 +178,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
                            const struct ext_samples_file *file, uint64_t at,
                            char **err);
 /* The inserted sample with that key: NULL, or a row of timestamp, label,
-** dataset, payload, to be reset. */
+** dataset, payload, which the caller resets. */
 int ext_samples_map_row(struct ext_samples_map *map, sqlite3_int64 key,
                         sqlite3_stmt **row, char **err);
 
@@ -187,12 +189,12 @@ struct ext_samples_entry {
   int64_t key;
   struct ext_samples_file *file; /* a reference; NULL: a row, or none */
   uint32_t record;               /* in its batch */
-  uint8_t is_read;               /* its record is */
+  uint8_t is_read;               /* its record is read */
   uint8_t is_there;
   uint8_t is_timed; /* the record's timestamp decides if it is wanted */
 };
 
-/* What the scan asks for. */
+/* The conditions and columns of a scan. */
 struct ext_samples_ask {
   struct ext_range keys, times;
   char *dataset;           /* NULL: all */
@@ -205,7 +207,7 @@ int ext_samples_range_new(struct ext_samples *table,
                           struct ext_samples_map *map,
                           struct ext_samples_range **range);
 void ext_samples_range_free(struct ext_samples_range *range);
-/* Begins the range; the ask stays the caller's. */
+/* Begins the range; the caller keeps ask. */
 int ext_samples_range_begin(struct ext_samples_range *range,
                             const struct ext_samples_ask *ask, char **err);
 /* The next sample, in key order; *found = 0: no more.  The entry holds a
@@ -239,7 +241,7 @@ int64_t ext_samples_scan_key(const struct ext_samples_scan *scan);
 /* In a list: the number of keys before this one, and whether it was found. */
 uint64_t ext_samples_scan_position(const struct ext_samples_scan *scan);
 int ext_samples_scan_found(const struct ext_samples_scan *scan);
-/* EXT_SAMPLES_KEY to _PATH of it. */
+/* Returns a column of the current sample, EXT_SAMPLES_KEY to _PATH. */
 int ext_samples_scan_column(struct ext_samples_scan *scan,
                             sqlite3_context *context, int column, char **err);
 
@@ -250,8 +252,8 @@ struct ext_samples_new {
 };
 int ext_samples_add(struct ext_samples *table,
                     const struct ext_samples_new *file, char **err);
-/* n keys from *key on are taken: those that are given, which the caller has
-** seen to be free, or the next. */
+/* Takes n keys from *key on: the given keys, which the caller has checked to be
+** free, or the next keys. */
 int ext_samples_keys(struct ext_samples *table, sqlite3_value *given,
                      uint64_t n, int64_t *key, char **err);
 /* Moves the next key to be assigned past the last of these. */
@@ -268,8 +270,8 @@ int ext_samples_plan(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
 int ext_samples_register(struct ext_conn *conn);
 const sqlite3_module *ext_samples_module(void);
-/* The table that the argument names; *hold keeps it, and its database attached,
-** until it is finalized. */
+/* Finds the table that the argument names; *hold keeps the table, and its
+** database attached, until it is finalized. */
 int ext_samples_find(struct ext_samples_client *client, sqlite3_value *name,
                      struct ext_samples **table, sqlite3_stmt **hold,
                      char **err);

@@ -3,15 +3,15 @@
 ** scan.c -- samples with their records, which are read ahead.
 **
 ** A scan has a few loads: batches of records in flight, in the order in which
-** they will be needed.  The front one is handed out, sample by sample, while
+** they will be needed.  The front load is handed out, sample by sample, while
 ** the others are read.
 **
 **     range: the next samples in the order of keys fill a load until it has no
 **            room, or is as large as it may be: the first few records, then
 **            twice as many each time, so that a LIMIT 1 reads little
-**     list:  LIST_KEYS keys are looked up in the order of keys, for their
-**            records stand so, and handed out in the order in which they were
-**            given; if their records have no room, half of them
+**     list:  LIST_KEYS keys are looked up in the order of keys, which is that
+**            of their records, and handed out in the order in which they were
+**            given; if their records do not fit, half as many keys
 **
 ** FAILURE   An error ends the scan; ext_samples_scan_end waits for the loads in
 **           flight.
@@ -100,8 +100,8 @@ static void samples_scan_destroy(struct ext_samples_scan *scan) {
   sqlite3_free(scan);
 }
 
-/* Its memory has pages, and its statements are prepared: a batch that begins
-** without them takes a fifth longer. */
+/* Keeps one scan as a spare: its memory has pages, and its statements are
+** prepared.  A batch that begins without them takes a fifth longer. */
 void ext_samples_scan_free(struct ext_samples_scan *scan) {
   if (scan && scan->range && scan->table->spare == NULL) {
     ext_samples_scan_end(scan);
@@ -246,7 +246,7 @@ static int sampled_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Where the sample is, if it is anywhere. */
+/* Finds the sample's place, if the sample exists. */
 static int samples_list_find(struct ext_samples_scan *scan,
                              struct ext_samples_entry *entry,
                              struct ext_samples_place *place, char **err) {

@@ -30,17 +30,17 @@ struct ext_samples_scan {
   int eof;
 
   struct ext_samples_ask ask;
-  /* What a load had no room for. */
+  /* A sample that a load had no room for. */
   int is_kept;
   struct ext_samples_entry kept;
   struct ext_samples_place kept_place;
 
   int is_list;
   int64_t *keys;
-  size_t key_count, key_at; /* of those that are loaded */
+  size_t key_count, key_at; /* key_at: the next key to load */
   uint64_t position;
 
-  int is_split; /* the sample's record is */
+  int is_split; /* the current record is split */
   emb_samples_sample sample;
 };
 
@@ -54,7 +54,7 @@ samples_scan_entry(const struct ext_samples_scan *scan) {
   return &samples_scan_front(scan)->entries[scan->at];
 }
 
-/* Label, timestamp and payload of the record at hand. */
+/* Splits the current record into label, timestamp and payload. */
 int ext_samples_scan_split(struct ext_samples_scan *scan, char **err);
 
 #endif

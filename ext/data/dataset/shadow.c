@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** shadow.c -- the shadow tables, and SQL about them.
+** shadow.c -- the shadow tables, and SQL on them.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
@@ -65,7 +65,7 @@ int ext_samples_shadow_rename(struct ext_samples *table, const char *name,
 
 /* ---- statements ---------------------------------------------------------- */
 
-/* In the format a name of a table is @files and the like. */
+/* The format names tables as @files and so on. */
 int ext_samples_prepare(struct ext_samples *table, const char *format,
                         sqlite3_stmt **statement, char **err) {
   sqlite3_str *sql = sqlite3_str_new(table->db);

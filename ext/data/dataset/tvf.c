@@ -24,13 +24,13 @@ struct samples_tvf {
   struct ext_samples_scan *scan;
   sqlite3_stmt *hold;
   int first;   /* the scan is on a row not returned yet */
-  int columns; /* before those of the table */
+  int columns; /* number of columns before the table's */
 };
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Of the statement only its first row is read: that is one of the schema, so a
-** transaction is open, and its second half keeps the table. */
+/* Only the first row of the statement is read.  It comes from the schema, so a
+** transaction is open; the second SELECT keeps the table. */
 static int samples_find_prepare(struct ext_samples_client *client,
                                 const char *text, sqlite3_stmt **hold,
                                 const char **name, char **err) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
 **
-** update.c -- xUpdate: samples are inserted, changed and deleted.
+** update.c -- xUpdate: inserts, changes and deletes samples.
 **
-** An inserted sample is a row of NAME_rows, in SQLite's own file, and not in
-** one of ours: there it is part of the transaction, atomic after a crash,
-** rolled back to a savepoint, in a backup, and seen by other processes, all
-** without a line of code; and what comes in great numbers comes in files.  A
-** file is never written: deleting one of its samples sets a bit, and changing
-** one sets the bit and adds a row with its key.
+** An inserted sample is a row of NAME_rows, in SQLite's own file rather than in
+** one of ours.  There it is part of the transaction, atomic after a crash,
+** rolled back to a savepoint, included in a backup, and seen by other
+** processes, all without a line of code; samples in large numbers come in
+** files.  A file is never written: deleting one of its samples sets a bit, and
+** changing a sample sets the bit and adds a row with its key.
 */
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
@@ -32,7 +32,7 @@ static int samples_update_find(struct ext_samples *table, sqlite3_int64 key,
     rc = ext_samples_map_new(table, &table->map);
   if (rc != SQLITE_OK)
     return rc;
-  /* It may be of a time before a rollback. */
+  /* The map may be from before a rollback. */
   ext_samples_map_forget(table->map);
   rc = ext_samples_map_file(table->map, key, &found->file, err);
   if (rc == SQLITE_OK && found->file) {
@@ -97,7 +97,7 @@ static int samples_row_write(struct ext_samples *table, int64_t key,
   return rc;
 }
 
-/* Now, as SQL says it: in a test of SQLite's own it can be set. */
+/* The current time from SQL: a test can set SQLite's clock. */
 static int samples_row_now(struct ext_samples *table, int64_t *time,
                            char **err) {
   sqlite3_stmt *statement = NULL;
@@ -116,7 +116,7 @@ static int samples_is_null(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_NULL;
 }
 
-/* What stands beside key and payload, checked before anything is written. */
+/* Checks dataset and timestamp before anything is written. */
 static int samples_row_check(struct ext_samples *table, sqlite3_value **argv,
                              int64_t *time, const char **dataset, char **err) {
   int rc = ext_samples_dataset(argv[2 + EXT_SAMPLES_DATASET], dataset, err);
@@ -127,7 +127,7 @@ static int samples_row_check(struct ext_samples *table, sqlite3_value **argv,
              : ext_samples_time(argv[2 + EXT_SAMPLES_TIMESTAMP], time, err);
 }
 
-/* The texts are core's own, without "emb: " in front. */
+/* The texts are SQLite's own, without "emb: " in front. */
 static int samples_constraint_failed(struct ext_samples *table,
                                      const char *kind) {
   sqlite3_free(table->base.zErrMsg);
@@ -136,7 +136,7 @@ static int samples_constraint_failed(struct ext_samples *table,
   return SQLITE_CONSTRAINT;
 }
 
-/* A key that is taken, as the statement's ON CONFLICT has it; *skip: the row is
+/* Treats a key in use as the statement's ON CONFLICT says; *skip: the row is
 ** left out. */
 static int samples_update_conflict(struct ext_samples *table, int64_t key,
                                    const struct samples_found *found, int *skip,
@@ -183,8 +183,7 @@ static int samples_update_insert(struct ext_samples *table,
   return rc;
 }
 
-/* The new key stands in the key's column or, if that is as it was, in the
-** rowid. */
+/* The new key is in the key column or, if that is unchanged, in the rowid. */
 static int samples_update_key(struct ext_samples *table, sqlite3_value **argv,
                               int64_t *key, char **err) {
   sqlite3_value *value = argv[2 + EXT_SAMPLES_KEY];
@@ -225,7 +224,7 @@ static int samples_update_change(struct ext_samples *table,
              : rc;
 }
 
-/* A file, or a command: columns that only these have. */
+/* Registers a file or runs a command: both use columns of their own. */
 static int samples_update_special(struct ext_samples *table,
                                   sqlite3_value **argv, char **err) {
   sqlite3_value *command = argv[2 + EXT_SAMPLES_COMMAND];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** vtab.c -- the module emb_samples: tables are created, dropped, renamed and
-** scanned.
+** vtab.c -- the module emb_samples: creates, drops, renames and scans tables.
 **
 ** There is no xBegin: all of a table's state is in its shadow tables.
 */
@@ -47,7 +46,7 @@ static int samples_declare(struct ext_samples *table, char **err) {
   return ext_sql_error(err, table->db, rc);
 }
 
-/* What the arguments say may be all that a format needs, or a part of it. */
+/* The arguments may give a complete format, or a part of it. */
 static int samples_options(struct ext_samples *table, int argc,
                            const char *const *argv, char **err) {
   struct ext_samples_options whole;
@@ -251,7 +250,7 @@ static int samples_in(sqlite3_value *list, const struct ext_range *range,
   return SQLITE_OK;
 }
 
-/* One value of the plan. */
+/* Applies one value of the plan. */
 static int samples_narrow(struct ext_samples_ask *ask, const char *letters,
                           sqlite3_value *value) {
   const char *text;

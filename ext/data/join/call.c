@@ -3,11 +3,11 @@
 ** call.c -- a call of emb_join, from the first SQL to the last.
 **
 **   1  SAVEPOINT; the write lock, so that nothing read below can change
-**   2  counts, options, kinds, sources; memory is reloaded if its stamp differs
+**   2  reads counts, options, kinds, sources; memory too, if its stamp differs
 **   3  each row of the user's query is an event
-**   4  what the watermark has reached: windows that end, requests to forget
-**   5  states, counts with a new stamp, the source's position and time
-**   6  RELEASE; or, after an error, ROLLBACK TO, and memory is forgotten
+**   4  applies the watermark: windows that end, requests to forget
+**   5  writes states, counts with a new stamp, the source's position and time
+**   6  RELEASE; or, after an error, ROLLBACK TO, and memory is discarded
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
@@ -192,7 +192,7 @@ static int call_source(struct join_call *call) {
   return call_row(call, row, "sources", call_take_others);
 }
 
-/* Those of the tables; memory that does not belong to them goes. */
+/* Takes the tables' counts, and discards memory that does not match them. */
 static void call_take_counts(struct join_call *call, sqlite3_stmt *row) {
   struct ext_joiner *joiner = call->joiner;
   if (sqlite3_column_int64(row, JOIN_STAMP) != joiner->numbers[JOIN_STAMP] ||
@@ -254,7 +254,7 @@ static int call_begin(struct join_call *call) {
     rc = ext_join_load(call);
   if (rc != SQLITE_OK)
     return rc;
-  /* A window that has become longer opens what was swept. */
+  /* If the window has become longer, part of what was swept is swept again. */
   swept = join_number(call, JOIN_SWEPT);
   due = join_watermark(call);
   if (due > INT64_MIN && join_sum(due, -call->window) < *swept)

@@ -81,8 +81,8 @@ static int event_end_pending(struct join_call *call, int64_t n) {
   return ext_join_do(call, remove);
 }
 
-/* The request is waiting.  An action that no other can outdo makes the example
-** now; any other is kept if it is the best so far. */
+/* The request is waiting.  An action that no other can beat makes the example
+** now; any other action is kept if it is the best so far. */
 static int event_label(struct join_call *call, const struct join_found *found,
                        const struct join_value *id,
                        const struct join_kind *kind) {
@@ -106,7 +106,7 @@ static int event_label(struct join_call *call, const struct join_found *found,
              : rc;
 }
 
-/* The request was a negative, or was dropped as one. */
+/* The request became a negative, or was dropped as one. */
 static int event_late(struct join_call *call, const struct join_found *found,
                       const struct join_value *id, const struct join_kind *kind,
                       enum join_state state) {

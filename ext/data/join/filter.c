@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** filter.c -- what is surely not in a set of hashes.
+** filter.c -- tells which hashes are certainly not in a set.
 **
 ** A Bloom filter in which all bits of a hash are in one word (Putze, Sanders,
 ** Singler, "Cache-, hash- and space-efficient Bloom filters", 2007): one cache

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
 **
-** find.c -- where a request is, by its id.
+** find.c -- finds a request by its id.
 **
-** First the halves in memory, then the runs, the newest first: each has a
-** filter that rules out most ids.  A place has only the hash and the number, so
-** the id is compared in the request's row; if the row is gone, the request was
-** forgotten.
+** Searches the halves in memory first, then the runs, newest first.  Each run
+** has a filter that rules out most ids.  A place has only the hash and the
+** number, so the id is compared in the request's row; if the row is gone, the
+** request was forgotten.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Is it the request of this number? */
+/* Finds it if the request of this number has the id. */
 static int find_compare(struct join_call *call, int64_t n,
                         const struct join_value *id, struct join_found *found) {
   struct join_value other;

@@ -9,7 +9,7 @@
 
 /* ---- value.c: ids and features ------------------------------------------- */
 
-/* An id of more bytes is an error. */
+/* The most bytes of an id. */
 #define JOIN_ID_MAX 1024
 
 /* An SQL value that is read in place, not copied. */
@@ -31,7 +31,7 @@ uint64_t ext_join_hash(const struct join_value *id);
 
 /* ---- filter.c: sets of hashes -------------------------------------------- */
 
-/* Bloom's filter in words of 64 bits: each hash has four bits of one. */
+/* A Bloom filter in words of 64 bits: each hash sets four bits of one word. */
 struct join_filter {
   uint64_t *words; /* NULL: may have anything */
   size_t n;
@@ -62,13 +62,13 @@ struct join_half {
   size_t used, room;
 };
 
-/* Sizes a half that is empty. */
+/* Sizes an empty half. */
 void ext_join_half_limit(struct join_half *half, size_t bytes);
 /* *added = 0: the half is full. */
 int ext_join_half_add(struct join_half *half, const struct join_value *id,
                       const struct join_value *features,
                       const struct join_record *head, int *added);
-/* NULL: none that is newer than `forgotten`. */
+/* NULL: there is no such request newer than `forgotten`. */
 const struct join_record *ext_join_half_find(const struct join_half *half,
                                              const struct join_value *id,
                                              uint64_t hash, int64_t forgotten);
@@ -136,21 +136,21 @@ struct ext_joiner {
   char *name, *schema, *table; /* as given, and its two parts */
   struct ext_joiner *next;
   int in_use;  /* in use by a call */
-  int current; /* what follows matches the tables at the stamp */
+  int current; /* the fields below match the tables at the stamp */
   int64_t numbers[JOIN_NUMBERS];
 
-  size_t memory; /* option, by which these were sized */
+  size_t memory; /* the option that sized these */
   struct join_half young, old;
   struct join_run *runs; /* oldest first */
   size_t runs_n, runs_room;
-  size_t filter_words; /* of all of them */
+  size_t filter_words; /* of all runs */
 
   struct join_chunk **chunks; /* from chunk number `chunks_first` on; or NULL */
   int64_t chunks_first;
   size_t chunks_n, chunks_loaded;
 
   struct join_filter early; /* the hashes in the table `actions` */
-  size_t early_n;           /* and how many it has taken in */
+  size_t early_n;           /* and how many it has */
 };
 
 /* ---- a call -------------------------------------------------------------- */
@@ -207,11 +207,11 @@ struct join_call {
   double label_max; /* the highest */
 
   const char *source;
-  int64_t position, begun; /* of the last row, and at the begin */
+  int64_t position, begun; /* of the last row, and at the start */
   int timed;               /* the source has a time: */
   int64_t time;            /* the newest */
-  int others_timed;        /* all other sources have, */
-  int64_t others;          /* and this is the least; INT64_MAX without one */
+  int others_timed;        /* all others have one: */
+  int64_t others;          /* their least; INT64_MAX if there are none */
 
   sqlite3_stmt *statements[JOIN_STATEMENTS];
   char **err;
@@ -227,9 +227,9 @@ static inline int64_t *join_number(struct join_call *call, int i) {
   return &call->joiner->numbers[i];
 }
 
-/* Adds a span to a time.  With the times that events may have and the spans
-** that CHECK allows no sum overflows, but others may have created the table:
-** saturates. */
+/* Adds a span to a time, saturating.  The times that events may have and the
+** spans that CHECK allows never overflow, but others may have created the
+** table. */
 static inline int64_t join_sum(int64_t time, int64_t span) {
   int64_t sum;
   if (__builtin_add_overflow(time, span, &sum))
@@ -293,7 +293,7 @@ void ext_join_free_states(struct ext_joiner *joiner);
 int ext_join_find(struct join_call *call, const struct join_value *id,
                   uint64_t hash, struct join_found *found);
 
-/* Into memory, of which an older part may go to a run. */
+/* Adds a request to memory, whose older half may become a run. */
 int ext_join_remember(struct join_call *call, const struct join_record *head,
                       const struct join_value *id,
                       const struct join_value *features);
@@ -308,19 +308,19 @@ void ext_join_forget(struct ext_joiner *joiner);
 
 /* ---- settle.c, event.c --------------------------------------------------- */
 
-/* A positive, from the action's kind. */
+/* Gives a positive example, from the action's kind. */
 int ext_join_give_positive(struct join_call *call,
                            const struct join_found *found,
                            const struct join_value *id, const char *kind,
                            double label);
-/* Takes back the negative that was given. */
+/* Takes back the negative example that was given. */
 int ext_join_take_back(struct join_call *call, const struct join_found *found,
                        const struct join_value *id);
-/* The window of a request that waits is over.  row: NULL, or its features are
-** in the last column. */
+/* Settles a waiting request whose window is over.  row: NULL, or the features
+** are in its last column. */
 int ext_join_settle(struct join_call *call, const struct join_found *found,
                     const struct join_value *id, sqlite3_stmt *row);
-/* What is due since the last call; and what is too old goes. */
+/* Settles the requests due since the last call, and removes those too old. */
 int ext_join_sweep(struct join_call *call);
 
 /* One row: position, request, time, kind, features. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** load.c -- reloads memory from the tables, where the two differ.
+** load.c -- reloads memory from the tables when the two differ.
 **
 ** It reads at most what fits in memory, and the runs' filters.
 */
@@ -9,7 +9,7 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Of the memory of the joiner: each half, and the filter of early actions. */
+/* Parts of the joiner's memory: each half, and the filter of early actions. */
 enum { LOAD_HALF_PART = 4, LOAD_EARLY_PART = 16, LOAD_EARLY_LEAST = 1024 };
 
 void ext_join_forget(struct ext_joiner *joiner) {
@@ -94,7 +94,7 @@ static int load_hash(struct join_call *call, sqlite3_stmt *rows) {
 }
 
 /* Sized for twice as many hashes as there are.  If that exceeds the memory
-** allowed, there is no filter, and the table is asked about each request. */
+** allowed, there is no filter, and each request queries the table. */
 int ext_join_load_early(struct join_call *call) {
   struct ext_joiner *joiner = call->joiner;
   size_t n = (size_t)*join_number(call, JOIN_EARLY);

@@ -7,7 +7,7 @@
 **              bits 40..63  of the hash
 **   arena    records in the order in which they came
 **
-** The arena is allocated at once, and only what is written of it takes memory.
+** The arena is allocated in one piece; only the part written takes memory.
 ** An id may occur more than once, if its older requests are forgotten.
 */
 #include "join_call.h"
@@ -17,7 +17,7 @@ SQLITE_EXTENSION_INIT3
 
 #define HALF_PLACE_BITS 40
 #define HALF_SLOTS_FIRST 64
-/* A record may take this part of the arena with its features. */
+/* A record with its features takes at most this part of the arena. */
 #define HALF_RECORD_PART 8
 
 static uint64_t half_slot(uint64_t hash, size_t place) {
@@ -35,7 +35,7 @@ static size_t half_bytes(size_t id, size_t features) {
   return (offsetof(struct join_record, data) + id + features + 7) / 8 * 8;
 }
 
-/* One byte in five is a slot's. */
+/* One byte in five is for slots. */
 void ext_join_half_limit(struct join_half *half, size_t bytes) {
   half->room = bytes / 5 * 4 / 8 * 8;
   half->slots_most = HALF_SLOTS_FIRST;

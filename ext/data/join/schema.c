@@ -63,7 +63,7 @@ static const char *const schema_names[] = {
     "options", "kinds", "sources", "requests", "actions", "states",
     "best",    "runs",  "places",  "examples", "counts"};
 
-/* Numbers with a default before the first event. */
+/* Names of the columns of `counts`. */
 const char *const ext_join_numbers[JOIN_NUMBERS] = {
     [JOIN_STAMP] = "stamp",
     [JOIN_NEXT_REQUEST] = "next_request",

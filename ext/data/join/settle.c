@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** settle.c -- requests become examples, and are removed when their time is
+** settle.c -- turns requests into examples, and removes them when their time is
 ** over.
 */
 #include "engine/data/emb_data.h"
@@ -10,7 +10,7 @@ SQLITE_EXTENSION_INIT3
 #include <math.h>
 #include <string.h>
 
-/* One of the label's and the weight's. */
+/* The action, label and weight of an example. */
 struct settle_as {
   const char *kind; /* NULL: no action */
   double label, weight;
@@ -85,7 +85,7 @@ int ext_join_give_positive(struct join_call *call,
   return settle_positive(call, found, id, NULL, kind, label);
 }
 
-/* With the weight that it was given with, unless the share has changed
+/* The weight is minus the negative's own, unless the share has changed
 ** since. */
 int ext_join_take_back(struct join_call *call, const struct join_found *found,
                        const struct join_value *id) {
@@ -108,7 +108,7 @@ static int settle_is_chosen(const struct join_call *call,
                     emb_random_integer(0), key) < call->options.share;
 }
 
-/* The best action of a request whose label was still open, if any. */
+/* Settles a request whose label is still open by its best action, if any. */
 static int settle_best(struct join_call *call, const struct join_found *found,
                        const struct join_value *id, sqlite3_stmt *row,
                        int *given) {

@@ -13,7 +13,8 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the memory of the joiner, for all filters: the oldest runs have none. */
+/* Part of the joiner's memory for all filters.  Beyond it, the oldest runs have
+** none. */
 #define SPILL_FILTERS_PART 4
 
 struct spill_place {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
 **
-** states.c -- what has become of each request: two bits, in the table `states`.
+** states.c -- the state of each request: two bits, in the table `states`.
 **
-** Requests are numbered in the order in which they came, so that those of one
+** Requests are numbered in the order in which they came, so requests of one
 ** time are in few chunks, and a call that settles many writes few pages.  A
 ** chunk missing from the table has only waiting requests.  Chunks that were
-** read stay in memory, up to a part of it; then all are freed, and read again.
+** read stay in memory, up to a part of it; beyond that all are freed, and read
+** again.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3

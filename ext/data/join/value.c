@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** value.c -- ids and features, from SQLite's columns, to its parameters, and as
-** bytes between.
+** value.c -- reads ids and features from SQLite's columns as bytes, and binds
+** them to its parameters.
 */
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
@@ -57,7 +57,7 @@ int ext_join_bind(sqlite3_stmt *statement, int i,
   return sqlite3_bind_null(statement, i);
 }
 
-/* The hash is also stored in the tables: an id and type always hash the
+/* The hash is also stored in the tables, so an id and type must always hash the
 ** same. */
 uint64_t ext_join_hash(const struct join_value *id) {
   return XXH3_64bits_withSeed(join_bytes(id), id->n, (XXH64_hash_t)id->type);

@@ -3,10 +3,11 @@
 ** classes.c -- emb_f1(predicted, label [, average]): how well classes are told
 ** apart.
 **
-** COUNTS    Of each class, an INTEGER or a TEXT: how often it was predicted and
-**           right, predicted, and the label.  F1 of a class is 2 right /
-**           (predicted + labels), the harmonic mean of precision and recall.
-** MEMORY    A hash table by open addressing, at most half full; it grows with
+** COUNTS    For each class, an INTEGER or a TEXT: how often it was predicted
+**           correctly, was predicted, and was the label.  F1 of a class is
+**           2 right / (predicted + labels), the harmonic mean of precision and
+**           recall.
+** MEMORY    A hash table with open addressing, at most half full; it grows with
 **           the number of classes.
 */
 #include "engine/data/emb_data.h"
@@ -44,7 +45,7 @@ static void f1_free(struct f1 *f1) {
 
 /* ---- classes ------------------------------------------------------------- */
 
-/* Where the class is, or would be. */
+/* The slot of the class, or the free slot for it. */
 static struct class_count *f1_slot(struct class_count *slots, size_t capacity,
                                    const struct class_count *class) {
   size_t i = (size_t) class->word & (capacity - 1);
@@ -71,7 +72,7 @@ static int f1_grow(struct f1 *f1) {
   return SQLITE_OK;
 }
 
-/* The class that a value names, in *number its slot. */
+/* Finds or adds the class that a value names; *number: its slot. */
 static int f1_class(struct f1 *f1, sqlite3_value *value, const char *what,
                     size_t *number, char **err) {
   struct class_count class = {.used = 1}, *slot;
@@ -134,7 +135,7 @@ static int f1_add(struct f1 *f1, int argc, sqlite3_value **argv, char **err) {
   size_t predicted, label;
   int rc = f1->is_asked || argc < 3 ? SQLITE_OK : f1_ask(f1, argv[2], err);
   f1->is_asked = 1;
-  if (rc == SQLITE_OK) /* so that the second does not move the first */
+  if (rc == SQLITE_OK) /* added first: finding it again moves nothing */
     rc = f1_class(f1, argv[1], "argument 2 of emb_f1", &label, err);
   if (rc == SQLITE_OK)
     rc = f1_class(f1, argv[0], "argument 1 of emb_f1", &predicted, err);
@@ -176,7 +177,7 @@ static double f1_of(const struct class_count *class) {
   return all ? 2 * (double)class->right / (double)all : 0;
 }
 
-/* Each class alike, or as often as it is the label. */
+/* Weighs all classes equally, or each by how often it is the label. */
 static double f1_mean(const struct f1 *f1) {
   double sum = 0;
   for (size_t i = 0; i < f1->capacity; i++) {

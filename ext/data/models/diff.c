@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
 **
-** diff.c -- emb_diff and emb_patch: a BLOB as its difference to another, and
+** diff.c -- emb_diff and emb_patch: a BLOB as its difference from another, and
 ** back; see emb_data.h, "differences".
 **
-** A difference may come from anywhere: the engine checks it before a result has
-** memory, and gives none after an error.  Both check now and then whether they
-** must stop.
+** A difference may come from anywhere, so the engine checks it before a result
+** is allocated, and gives no result after an error.  Both functions check now
+** and then whether they must stop.
 */
 #include "engine/data/emb_data.h"
 #include "models.h"
@@ -104,7 +104,7 @@ static int diff_fail(const char *name, const emb_err *cause, char **err) {
                          cause->text);
 }
 
-/* A BLOB of n bytes is one that this connection can have. */
+/* Checks that this connection can have a BLOB of n bytes. */
 static int diff_fits(sqlite3_context *context, const char *name,
                      const char *what, uint64_t n, char **err) {
   int most = sqlite3_limit(sqlite3_context_db_handle(context),
@@ -150,7 +150,7 @@ static void call_diff(sqlite3_context *context, int argc,
     rc = diff_bytes(argv[1], "emb_diff", 2, &result, &err);
   if (rc == SQLITE_OK)
     rc = diff_how(argc > 2 ? argv[2] : NULL, &how, &err);
-  /* Of which no more is touched than the difference takes. */
+  /* Only as much of it is touched as the difference takes. */
   if (rc == SQLITE_OK)
     rc = diff_room(emb_diff_room(&how, result.n), &room);
   if (rc == SQLITE_OK &&

@@ -3,8 +3,8 @@
 ** evaluate.c -- emb_accuracy, emb_auc and emb_log_loss: how good predictions
 ** are; emb_f1 is in classes.c.
 **
-** A row with a NULL is left out; with no rows the result is NULL.  Memory is
-** that of two counters, but emb_auc keeps 16 bytes a row.
+** A row with a NULL is left out; with no rows the result is NULL.  They need
+** the memory of two counters, except emb_auc, which keeps 16 bytes a row.
 */
 #include "models.h"
 SQLITE_EXTENSION_INIT3
@@ -50,7 +50,7 @@ static int evaluate_scores(sqlite3_value *value, const char *name,
   return rc;
 }
 
-/* A number, and of what the label says, 0 or 1. */
+/* Reads a score and its label, 0 or 1. */
 static int evaluate_pair(sqlite3_value **argv, const char *name, double *score,
                          int *label, char **err) {
   double number = sqlite3_value_double(argv[1]);
@@ -163,8 +163,8 @@ static int loss_out_of_range(double p, char **err) {
                    "argument 1 of emb_log_loss has a probability of %g", p);
 }
 
-/* A probability of 0 or 1 is moved inside by as little as its type can express,
-** as in scikit-learn. */
+/* A probability of 0 or 1 is moved inside by the least that its type can
+** express, as in scikit-learn. */
 static int loss_row(struct loss *loss, sqlite3_value **argv, char **err) {
   int type = sqlite3_value_type(argv[0]), is_one = 0, rc;
   struct ext_floats scores;
@@ -258,8 +258,8 @@ static int scored_compare(const void *a, const void *b) {
   return (x->score > y->score) - (x->score < y->score);
 }
 
-/* Counts the pairs of a 1 and a 0 with the 1 above, equal scores as half (Mann,
-** Whitney, 1947): a share of all pairs. */
+/* The share of pairs of a 1 and a 0 in which the 1 has the higher score, with
+** equal scores counted as half (Mann, Whitney, 1947). */
 static void auc_final(sqlite3_context *context) {
   struct auc *auc = sqlite3_aggregate_context(context, 0);
   double ones = 0, zeros = 0, above = 0;

@@ -2,11 +2,11 @@
 **
 ** models.h -- ext/data/models/: how good models are, and how they are stored.
 **
-** ROLE      Take values of SQL and give results.  No table, no file: INNOCUOUS
-**           and DETERMINISTIC, all entry points have them.
+** ROLE      They take SQL values and return results.  They use no table and no
+**           file: INNOCUOUS and DETERMINISTIC, in all entry points.
 ** FILES     evaluate.c (emb_accuracy, emb_auc, emb_log_loss), classes.c
 **           (emb_f1), diff.c (emb_diff and emb_patch: a model as its difference
-**           to another), models.c (registers all).
+**           from another), models.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_MODELS_H
@@ -16,13 +16,13 @@
 
 /* Registers all of them on a connection.  Returns an SQLite code.
 **
-**   emb_diff(base,result)      how to make result of base, bit by bit: BLOBs
+**   emb_diff(base,result)      how to make result from base, bit by bit: BLOBs
 **   emb_diff(base,result,options)      'operator=xor, width=2, ...': diff.c
 **   emb_patch(base,difference)         and makes it
 */
 int ext_models_register(sqlite3 *db);
 
-/* Its parts, each in a file of its own. */
+/* Its parts, each in its own file. */
 int ext_models_evaluate_register(sqlite3 *db);
 int ext_models_classes_register(sqlite3 *db);
 int ext_models_diff_register(sqlite3 *db);

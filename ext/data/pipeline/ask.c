@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** ask.c -- whether it is time to train, by the pipeline's trigger policy.
+** ask.c -- asks the pipeline's trigger policy whether it is time to train.
 **
-** ANSWER    A policy is a SELECT that gives no row (there is nothing to decide
-**           yet) or one, with some of these columns:
-**             position   of the last sample it looked at, of those after
-**                        :evaluated and up to :last
+** ANSWER    A policy is a SELECT that returns no row (nothing to decide yet) or
+**           one row with some of these columns:
+**             position   of the last sample it examined, after :evaluated and
+**                        up to :last
 **             through    where the trigger's samples end; NULL: at `position`
-**             triggered  1 or 0; NULL: the criterion says, of `value`; and
-**                        without that, the pipeline waits for `reason`
-**             value, threshold   what was measured, and compared with what
-**             sign       -1: lower values are what triggers; else 1
+**             triggered  1 or 0; NULL: the criterion judges `value`; without a
+**                        `value`, the pipeline waits for `reason`
+**             value, threshold   the measured value, and its limit
+**             sign       -1 if lower values trigger, else 1
 **             reason     in words
-** PARAMETERS  :first, of the first sample that is in no trigger yet; :last,
-**             that there are; :evaluated, up to which it has been decided;
-**             :interval and :step: the next position to look at is the next
-**             multiple of :step; :member, its name in decision_part.
-** ENSEMBLE  An option `members` makes an ensemble, in which every member is
-**           asked at the multiples of `interval`; it does not report members
-**           that wait.
+** PARAMETERS  The positions :first (the first sample that is in no trigger
+**             yet), :last (the last sample) and :evaluated (the last one
+**             decided).  :interval and :step: the next position to examine is
+**             the next multiple of :step.  :member is the policy's name in
+**             decision_part.
+** ENSEMBLE  The option `members` makes an ensemble: every member is asked at
+**           the multiples of `interval`.  If one member waits, the ensemble
+**           waits.
 ** PARTS     are kept until the decision is recorded.
 */
 #include "pipeline.h"
@@ -95,7 +96,7 @@ int ext_ask_record(const struct ext_asker *asker, const struct ext_scope *of,
 
 /* ---- one policy ---------------------------------------------------------- */
 
-/* Reads a column of an answer; 0: it is NULL, or missing. */
+/* Reads a column of an answer; returns 0 if it is NULL or missing. */
 static int answer_real(sqlite3_stmt *row, const char *name, double *value) {
   int i = ext_policy_column(row, name);
   if (i < 0 || sqlite3_column_type(row, i) == SQLITE_NULL)
@@ -113,7 +114,7 @@ static int answer_integer(sqlite3_stmt *row, const char *name,
   return 1;
 }
 
-/* What a policy has measured. */
+/* Values measured by a policy. */
 struct measure {
   int has_value, has_threshold;
   double value, threshold;
@@ -171,8 +172,8 @@ static int ask_by_criterion(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* The row of a policy as an answer; with a value that waits for a criterion,
-** and :value, :sign and :position for that. */
+/* Turns a policy's row into an answer.  If `triggered` is NULL, the verdict is
+** EXT_WAITS, and :value, :sign and :position are set for the criterion. */
 static int ask_read_row(struct ext_asker *asker, sqlite3_stmt *row,
                         const struct ext_question *question,
                         struct measure *measure, struct ext_answer *answer,
@@ -252,7 +253,7 @@ static int ask_single(struct ext_asker *asker, const struct ext_policy *policy,
 
 /* ---- ensembles ----------------------------------------------------------- */
 
-/* What the members of an ensemble say. */
+/* The votes of an ensemble's members. */
 struct votes {
   sqlite3_int64 members, fired;
   char *list; /* "[1,0,1]" */
@@ -271,7 +272,7 @@ static int ask_member(struct ext_asker *asker, const struct ext_scope *scope,
   return rc;
 }
 
-/* Asks each at one position; *answer: that one waits, else none. */
+/* Asks each member at one position.  Sets *answer only if a member waits. */
 static int ask_votes(struct ext_asker *asker, const struct ext_policy *policy,
                      const struct ext_question *question, struct votes *votes,
                      struct ext_answer *answer, char **err) {
@@ -302,7 +303,7 @@ static int ask_votes(struct ext_asker *asker, const struct ext_policy *policy,
   return rc == SQLITE_OK && votes->list == NULL ? SQLITE_NOMEM : rc;
 }
 
-/* Its text says what follows from the votes. */
+/* The ensemble's SQL decides from the votes. */
 static int ask_count(struct ext_asker *asker, const struct ext_policy *policy,
                      const struct ext_question *question,
                      const struct votes *votes, struct ext_answer *answer,
@@ -359,7 +360,7 @@ static int ask_ensemble(struct ext_asker *asker,
   return rc;
 }
 
-/* What only a pipeline's own policy has. */
+/* Checks that only the pipeline's own policy has a warm-up. */
 static int ask_alone(struct ext_asker *asker, const struct ext_policy *policy,
                      const struct ext_question *question, char **err) {
   struct ext_given warmup;
@@ -394,6 +395,6 @@ int ext_ask(struct ext_asker *asker, const char *json,
     rc = (members.type == SQLITE_NULL ? ask_single : ask_ensemble)(
         asker, &policy, question, answer, err);
   ext_policy_free(&policy);
-  asker->pipeline->scope = before; /* what was bound here is of no other's */
+  asker->pipeline->scope = before; /* these parameters end here */
   return rc;
 }

@@ -3,20 +3,21 @@
 ** decide.c -- decides whether it is time to train, repeatedly until it is, and
 ** records each decision.
 **
-** STATE     is in the tables: the last trigger's end, the last decision's
-**           position, the last sample's.
-** WARM-UP   In the first `warmup_intervals` decisions `warmup_policy` decides,
-**           and what the policy itself says is recorded, for its criterion.
-** SCOPE     What is recorded is bound in a copy of the pipeline's scope: a
-**           policy has options that are called `threshold` and `trigger`.
-** WAITING   A policy can wait for something that is not there yet, predictions
-**           of the samples or the time that training took: it is written into
-**           the pipeline's row, and asked again by the next run.
+** STATE     is in the tables: the end of the last trigger, and the positions of
+**           the last decision and the last sample.
+** WARM-UP   `warmup_policy` makes the first `warmup_intervals` decisions.  The
+**           policy's own answer is recorded for its criterion.
+** SCOPE     Recorded values are bound in a copy of the pipeline's scope,
+**           because a policy has options named `threshold` and `trigger`.
+** WAITING   A policy can wait for something that does not exist yet:
+**           predictions of the samples, or the time that training took.  The
+**           reason is written into the pipeline's row, and the next run asks
+**           the policy again.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
 
-/* In the first decisions another policy decides at the same position. */
+/* During the warm-up another policy decides, at the same position. */
 static int decide_warmup(struct ext_asker *asker, const char *json,
                          const struct ext_question *question,
                          struct ext_answer *answer, char **err) {

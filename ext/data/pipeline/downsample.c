@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
 **
-** downsample.c -- emb_downsample(pipeline, trigger [, epoch]): of what was
-** selected, what an epoch is trained on, by what the model says of the samples.
+** downsample.c -- emb_downsample(pipeline, trigger [, epoch]): chooses the part
+** of a selection that an epoch is trained on, from the model's results for the
+** samples.
 **
-** WHICH     `downsampling` in the selection policy, or one of its list: number
-**           i up to the i-th of its `thresholds`, where triggers count from the
-**           end of the warm-up.  In the warm-up, and without any, all of the
-**           selection.
-** TEXT      A policy's SELECT has the columns place and sample_key, of the rows
-**           of `selection`, and
-**             share      samples are drawn without replacement, each next one
-**                        with a probability in proportion to it, and have the
-**                        weight 1 / (n p); or
-**             priority   those with the least are taken, with weight 1;
-**           or, if it chooses itself, sample_key and weight, of the places from
-**           :from up to but without :to, :size of them.
-** DRAWING   emb_exponential() / share, in ascending order, is drawing one after
-**           the other (Efraimidis and Spirakis 2006).
-** BATCHES   Without batch_size (sample, then batch) all are one batch; with it
-**           (batch, then sample) each of so many, in the order of the
-**           selection.  The order stays.
-** EPOCHS    Every `period` epochs there is a new choice, 0: never again.
+** WHICH     `downsampling` in the selection policy is one policy or a list.
+**           Number i of a list is used up to the i-th of its `thresholds`,
+**           where triggers count from the end of the warm-up.  In the warm-up,
+**           and without a policy, the epoch gets the complete selection.
+** TEXT      A policy's SELECT returns place and sample_key of the rows of
+**           `selection`, and one of
+**             share      samples are drawn one by one without replacement, with
+**                        a probability in proportion to their share, and get
+**                        the weight 1 / (n p); or
+**             priority   the samples with the lowest priority are taken, with
+**                        weight 1.
+**           A policy that chooses itself returns sample_key and weight for
+**           :size of the places from :from up to, but not including, :to.
+** DRAWING   Taking samples in ascending order of emb_exponential() / share is
+**           the same as drawing one by one (Efraimidis and Spirakis 2006).
+** BATCHES   Without batch_size (sample, then batch) all samples are one batch.
+**           With it (batch, then sample) each batch has batch_size samples, in
+**           the order of the selection.  The order stays.
+** EPOCHS    A new choice is made every `period` epochs; 0: only once.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -118,7 +120,7 @@ int ext_downsampling_check(struct ext_pipeline *pipeline,
 
 /* ---- policies that give a share or a priority ---------------------------- */
 
-/* What the policy's columns make of it. */
+/* The form of a policy; its columns determine it. */
 enum down_form { DOWN_SHARE, DOWN_PRIORITY, DOWN_CHOICE };
 
 static enum down_form down_form(sqlite3_stmt *rows) {
@@ -154,7 +156,8 @@ static const char down_batches_sql[] =
     " WHERE rank <= max(1, CAST(n * :ratio / (:ratio_max * 1.0) + 1e-9"
     "   AS INTEGER)) ORDER BY place";
 
-/* All samples have a measure that is a number, a share none below 0; :total. */
+/* Checks that all samples have a numeric measure, and no share is below 0.
+** Also computes :total. */
 static const char down_check_sql[] =
     "SELECT total(%s), max(CASE WHEN typeof(%s) NOT IN ('integer', 'real')"
     "%s THEN sample_key END) FROM (%s\n)";
@@ -183,7 +186,7 @@ static int down_check(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* Puts the policy's text into one that orders its rows and takes of them. */
+/* Wraps the policy's text in a SELECT that orders its rows and takes some. */
 static int down_ranked(struct ext_pipeline *pipeline,
                        const struct ext_policy *policy, enum down_form form,
                        int batches, sqlite3_int64 *place, char **err) {
@@ -218,7 +221,7 @@ static int down_choice(struct ext_pipeline *pipeline, const char *text,
   return rc;
 }
 
-/* Once for each batch of `batch` places. */
+/* Runs the policy once for each batch of `batch` places. */
 static int down_choices(struct ext_pipeline *pipeline, const char *text,
                         sqlite3_int64 batch, sqlite3_int64 n,
                         sqlite3_int64 *place, char **err) {
@@ -271,7 +274,7 @@ static int down_by_policy(struct ext_pipeline *pipeline, const char *json,
   return rc;
 }
 
-/* :n, of the trigger's selection. */
+/* Sets :n, the number of places in the trigger's selection. */
 static int down_find_trigger(struct ext_pipeline *pipeline,
                              sqlite3_int64 trigger, sqlite3_int64 *n,
                              char **err) {
@@ -283,7 +286,7 @@ static int down_find_trigger(struct ext_pipeline *pipeline,
   if (rc == SQLITE_OK && *n == 0)
     rc = ext_error(err, SQLITE_ERROR, "pipeline %s has no trigger %lld",
                    pipeline->name, (long long)trigger);
-  /* Places; the user may have removed some. */
+  /* Counts places, not rows: the user may have removed some rows. */
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope,
                           "SELECT coalesce(max(place) + 1, 0) FROM selection "

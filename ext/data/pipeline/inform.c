@@ -2,10 +2,10 @@
 **
 ** inform.c -- gives positions to samples that a pipeline has not seen yet.
 **
-** They are those of its source that are not in sample_state; where the pipeline
-** says how late a sample may be (`lookback`), only among those that are not
-** older than the newest one less that.  In order of timestamp and key: so the
-** same samples have the same positions in any run.
+** A sample of the source is new if it is not in sample_state.  If the pipeline
+** limits how late a sample may be (`lookback`), samples older than the newest
+** one less `lookback` are ignored.  Positions follow timestamp and key, so the
+** same samples get the same positions in every run.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -26,9 +26,9 @@ static const char inform_recent_sql[] =
     "timestamp >= (SELECT newest - lookback FROM pipeline"
     " WHERE pipeline = :pipeline)";
 
-/* What is there at the first time is all new: that takes no look at each.  The
-** plus takes the type away from the source's key, with which the index on keys
-** would not be used: their column has none. */
+/* The first run omits this test: all samples are new.  The plus removes the
+** affinity of the source's key.  With an affinity, the index on sample_key, a
+** column without one, would not be used. */
 static const char inform_unseen_sql[] =
     " AND NOT EXISTS(SELECT 1 FROM sample_state AS s"
     " WHERE s.pipeline = :pipeline AND s.sample_key = +sample.key)";
@@ -39,7 +39,7 @@ static const char inform_newest_sql[] =
     "   WHERE pipeline = :pipeline AND position > :seen))"
     " WHERE pipeline = :pipeline";
 
-/* Core's text names our table; the user wrote a source. */
+/* SQLite's message names our table, but the user wrote a source. */
 static int inform_error(const struct ext_pipeline *pipeline, int rc,
                         char **err) {
   const char *why = NULL;

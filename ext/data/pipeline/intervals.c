@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** intervals.c -- emb_evaluation_intervals(pipeline): the times at which models
-** are to be evaluated, by the pipeline's evaluation policy, into
+** intervals.c -- emb_evaluation_intervals(pipeline): writes the times at which
+** models should be evaluated, by the pipeline's evaluation policy, into
 ** evaluation_interval.  Existing intervals stay, with their measurements.
 ** Returns the number of new intervals.
 **
@@ -12,7 +12,7 @@
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
 
-/* Unlike a UNIQUE constraint, for which no model is the same as another. */
+/* A UNIQUE constraint would not do: it treats all NULL models as different. */
 static const char interval_sql[] =
     "INSERT INTO evaluation_interval(pipeline, name, model, begins, ends)"
     " SELECT :pipeline, name, model, begins, ends FROM (%s\n) AS i"
@@ -20,7 +20,7 @@ static const char interval_sql[] =
     "  e.pipeline = :pipeline AND e.model IS i.model AND e.begins = i.begins"
     "  AND e.ends = i.ends)";
 
-/* A list of policies, or one. */
+/* One policy or a list of policies. */
 static const char interval_policies_sql[] =
     "SELECT value FROM json_each(CASE json_type(:json) WHEN 'array' THEN :json"
     " ELSE json_array(json(:json)) END)";

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
 **
-** pipeline.h -- ext/data/pipeline/: what drives the pipelines of
+** pipeline.h -- ext/data/pipeline/: drives the pipelines of
 ** sql/examples/modyn/schema.sql.
 **
-** ROLE      The tables are ordinary ones, the policies SQL text in one of
-**           them.  This folder does what SQL cannot do: choose the text, check
-**           its options, bind them, and go on from step to step.
+** ROLE      The tables are ordinary tables; the policies are SQL text in one
+**           of them.  This folder does what SQL cannot do: it chooses the text,
+**           checks its options, binds them, and moves from step to step.
 ** CALLS     emb_pipeline_run(pipeline)        run.c
 **           emb_downsample(pipeline, trigger, epoch)      downsample.c
 **           emb_evaluation_intervals(pipeline)            intervals.c
 **           emb_selected(...), a table                    selected.c
 **           emb_policies, a table                         policies.c
 ** RUN       inform.c (new samples get positions), decide.c with ask.c (is it
-**           time to train?), select.c (on what?).  source.c reads the row of
-**           the pipeline, scope.c runs SQL with named parameters, policy.c
+**           time to train?), select.c (on which samples?).  source.c reads the
+**           pipeline's row, scope.c runs SQL with named parameters, policy.c
 **           checks and prepares policies.
-** CRASH     Each call is one savepoint: it is applied whole or not at all.
-**           Nothing is kept in memory between calls.
+** CRASH     Each call is one savepoint: it is applied completely or not at
+**           all.  Nothing is kept in memory between calls.
 ** TRUST     A pipeline names SQL, which runs when one of these functions is
-**           called; they are SQLITE_DIRECTONLY, so that only a statement of the
-**           application can call them.
+**           called.  The functions are SQLITE_DIRECTONLY: only a statement of
+**           the application can call them.
 ** THREADS   As conn.h says.
 */
 #ifndef EMB_EXT_PIPELINE_H
@@ -38,7 +38,7 @@ struct ext_given {
   const char *text; /* valid as long as it is in scope */
 };
 
-/* More than the driver gives at any place. */
+/* More values than the driver gives in any scope. */
 #define EXT_SCOPE_MAX 32
 
 /* A parameter's value is looked up in the given values, then in the options, a
@@ -56,17 +56,17 @@ void ext_scope_real(struct ext_scope *scope, const char *name, double value);
 /* NULL: SQL's NULL. */
 void ext_scope_text(struct ext_scope *scope, const char *name,
                     const char *value);
-/* Prepares and binds one statement.  *tail: the text after it, or NULL if
-** nothing may follow. */
+/* Prepares and binds one statement.  *tail is set to the text after it; if tail
+** is NULL, nothing may follow. */
 int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
                       sqlite3_stmt **statement, const char **tail, char **err);
-/* Runs it to its end. */
+/* Runs one statement to its end. */
 int ext_scope_run(const struct ext_scope *scope, const char *sql, char **err);
-/* The first column of the first row; 0 if there is no row, or it is NULL. */
+/* The first column of the first row; 0 if there is no row or it is NULL. */
 int ext_scope_number(const struct ext_scope *scope, const char *sql,
                      sqlite3_int64 *number, char **err);
-/* As above, as text for sqlite3_free; NULL if there is no row, or it is
-** NULL. */
+/* As above, as text; NULL if there is no row or the column is NULL.  Free it
+** with sqlite3_free. */
 int ext_scope_string(const struct ext_scope *scope, const char *sql,
                      char **text, char **err);
 /* An option; NULL and zeros if it is missing. */
@@ -81,7 +81,7 @@ struct ext_pipeline {
   char *name, *samples, *features, *predictions;
   char *trigger_policy, *selection_policy, *evaluation_policy;
   sqlite3_int64 id, partition_size;
-  int looks_back;         /* only to a time that is known */
+  int looks_back;         /* limited by `lookback`, and `newest` is known */
   struct ext_scope scope; /* with "pipeline" and "seed" */
 };
 
@@ -92,8 +92,8 @@ int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
 void ext_pipeline_free(struct ext_pipeline *pipeline);
 /* The text for a source in FROM: a name, or a SELECT in parentheses. */
 char *ext_pipeline_source(const char *source);
-/* A call of a function as one transaction: begins it, and ends it as rc says,
-** which it returns. */
+/* One function call is one transaction.  The end commits it, or rolls it back
+** if rc is an error, and returns the result. */
 int ext_pipeline_begin(struct ext_pipeline *pipeline, char **err);
 int ext_pipeline_end(struct ext_pipeline *pipeline, int rc, char **err);
 /* Puts "policy random of pipeline clicks: " before an error. */
@@ -106,8 +106,8 @@ int ext_pipeline_error(char **err, int rc, const char *format, ...)
 struct ext_policy {
   const char *kind;
   char *name;
-  char *sql;     /* with what stands for {name} */
-  char *options; /* JSON, with what is not given */
+  char *sql;     /* with each {name} replaced */
+  char *options; /* JSON, with the defaults filled in */
 };
 
 /* json: {"policy": name, option: value, ...}.  Free it with ext_policy_free,
@@ -115,8 +115,9 @@ struct ext_policy {
 int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
                     const char *json, struct ext_policy *policy, char **err);
 void ext_policy_free(struct ext_policy *policy);
-/* Its statement, with the parameters of the pipeline's scope and its options.
-** then: NULL, or what it says to do after that, for sqlite3_free. */
+/* Prepares its statement and binds the pipeline's scope and the policy's
+** options.  then: NULL, or *then is set to the statements that follow, to be
+** freed with sqlite3_free. */
 int ext_policy_prepare(struct ext_pipeline *pipeline,
                        const struct ext_policy *policy,
                        sqlite3_stmt **statement, char **then, char **err);
@@ -125,33 +126,33 @@ int ext_policy_column(sqlite3_stmt *statement, const char *name);
 
 /* ---- ask.c: decisions of a trigger policy -------------------------------- */
 
-struct ext_part; /* of a decision, a row of decision_part */
+struct ext_part; /* part of a decision: a row of decision_part */
 
 struct ext_asker {
   struct ext_pipeline *pipeline;
-  struct ext_part *parts; /* of the last answer; for ext_ask_free */
+  struct ext_part *parts; /* of the last answer; ext_ask_free frees them */
 };
 
-/* What is asked: samples from `first` to `last`, decided up to `evaluated`. */
+/* A question: samples from `first` to `last`, decided up to `evaluated`. */
 struct ext_question {
   sqlite3_int64 first, evaluated, last;
-  const char *member; /* whom, '' or as '0.1' */
-  int within;         /* ensembles around it; the step is 1 then */
+  const char *member; /* the member asked: '', or '0.1' for example */
+  int within;         /* number of enclosing ensembles; if any, the step is 1 */
 };
 
 enum ext_verdict { EXT_NOTHING, EXT_NO, EXT_YES, EXT_WAITS };
 
 struct ext_answer {
-  enum ext_verdict verdict; /* EXT_NOTHING: and nothing else is set */
+  enum ext_verdict verdict; /* EXT_NOTHING: nothing else is set */
   sqlite3_int64 position, through;
   char *reason; /* for sqlite3_free, after an error too */
 };
 
-/* json: the policy; *answer is zeros before. */
+/* json: the policy.  The caller zeroes *answer first. */
 int ext_ask(struct ext_asker *asker, const char *json,
             const struct ext_question *question, struct ext_answer *answer,
             char **err);
-/* Records the parts of a decision, of the scope's :pipeline and :position. */
+/* Records the parts of the decision at the scope's :pipeline and :position. */
 int ext_ask_record(const struct ext_asker *asker, const struct ext_scope *of,
                    char **err);
 void ext_ask_free(struct ext_asker *asker);
@@ -165,11 +166,11 @@ int ext_pipeline_inform(struct ext_pipeline *pipeline, sqlite3_int64 *n,
 ** (-1). */
 int ext_pipeline_decide(struct ext_pipeline *pipeline, sqlite3_int64 *trigger,
                         char **err);
-/* Chooses what the trigger is trained on. */
+/* Chooses the samples that the trigger is trained on. */
 int ext_pipeline_select(struct ext_pipeline *pipeline, sqlite3_int64 trigger,
                         char **err);
 
-/* Checks its options downsampling and thresholds. */
+/* Checks the options downsampling and thresholds of a selection policy. */
 int ext_downsampling_check(struct ext_pipeline *pipeline,
                            const struct ext_policy *selection, char **err);
 
@@ -179,8 +180,8 @@ int ext_downsampling_check(struct ext_pipeline *pipeline,
 ** limit. */
 int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
                   sqlite3_int64 *size, char **err);
-/* Rows (sample_key, weight) of a statement into a table, from *place on: by an
-** INSERT with :place, :key and :weight. */
+/* Copies the rows (sample_key, weight) of a statement into a table, from *place
+** on.  insert: an INSERT with :place, :key and :weight. */
 int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
                   const char *insert, sqlite3_int64 *place, char **err);
 

@@ -2,14 +2,14 @@
 **
 ** policy.c -- a policy: its row, its options, its statement.
 **
-** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  The values an
-**           option may have are in a row of policy_option, of the policy itself
-**           or of the policy `common` of its kind.  They are checked in SQL, by
-**           rows.
+** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  A row of
+**           policy_option gives the values an option may have; the row belongs
+**           to the policy itself or to the policy `common` of its kind.  One
+**           SQL statement checks all options.
 ** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: an
 **           option of type sql, or a source of the pipeline ({features} and
-**           {predictions}; without one, no rows).  A row of the policy's can do
-**           anything that SQL can, so this opens no new door.
+**           {predictions}; a missing source has no rows).  A policy's row can
+**           already do anything that SQL can, so this adds no risk.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -86,7 +86,7 @@ static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
   size_t size = text__name(*at + 1);
   char *name, *text = NULL;
   int rc;
-  if (size == 0 || (*at)[size + 1] != '}') { /* a brace of SQL's own */
+  if (size == 0 || (*at)[size + 1] != '}') { /* the SQL's own brace */
     sqlite3_str_appendchar(to, 1, *(*at)++);
     return SQLITE_OK;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** run.c -- emb_pipeline_run(pipeline): goes on to the next trigger.
+** run.c -- emb_pipeline_run(pipeline): advances to the next trigger.
 **
 ** Returns the number of a trigger whose selection has been made, or NULL if
 ** there is nothing more to decide now.  Known samples are decided first, and
@@ -10,13 +10,13 @@
 **     while ((t = emb_pipeline_run('clicks')) is not NULL)
 **       train on emb_selected('clicks', t)
 **
-** Training comes between two calls, since what a model achieves, and the time
-** it took, may be what the next decision is about.
+** Training happens between two calls, because the next decision may depend on
+** the model's quality and on how long the training took.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
 
-/* Policies that are used only later are checked now. */
+/* Checks early the policies that are used only later. */
 static int run_check(struct ext_pipeline *pipeline, char **err) {
   struct ext_policy policy = {0};
   int rc = ext_policy_read(pipeline, "selection", pipeline->selection_policy,

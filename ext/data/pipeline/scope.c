@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** scope.c -- SQL whose parameters have names: what the driver says itself, and
-** the options of a policy.
+** scope.c -- SQL with named parameters: values from the driver, and options of
+** a policy.
 **
-** In a policy `:size` is the number that the driver has computed, and `:window`
-** the option of that name: SQLite itself tells which names a text has.
+** In a policy `:size` is a number that the driver has computed, and `:window`
+** is the option of that name.  SQLite itself lists the names in a text.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -102,7 +102,7 @@ static int scope_bind(const struct ext_scope *scope, sqlite3_stmt *statement) {
 
 /* ---- running ------------------------------------------------------------- */
 
-/* What is not a space or a comment is a statement. */
+/* Skips spaces, semicolons and comments.  Anything else is a statement. */
 static const char *scope_skip(const char *sql) {
   for (;;) {
     const char *end;

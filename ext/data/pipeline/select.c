@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
 **
-** select.c -- what a trigger is trained on: the rows of the selection policy,
-** in their order, into `selection`; and its partitions.
+** select.c -- chooses what a trigger is trained on: writes the rows of the
+** selection policy, in their order, into `selection`, and then the partitions.
 **
 ** CANDIDATES  are the samples with positions from :low to :high: all so far, or
-**             those of this trigger and of as many earlier triggers as the
-**             option `tail` says.  There are :candidates of them, of which
-**             :size are to be taken.
-** RANDOM      :seed is the pipeline's and :stream the trigger's.
-** AFTERWARDS  Statements after the policy's SELECT run then: a policy that
-**             needs to know what it took before records it in sample_state.
+**             those of this trigger and of the last `tail` triggers before it.
+**             :candidates is their number, and :size how many the policy takes.
+** RANDOM      :seed is the pipeline's and :stream is the trigger's number.
+** AFTERWARDS  Statements after the policy's SELECT run last.  With them a
+**             policy records in sample_state what it has taken, if it needs
+**             that later.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -46,7 +46,7 @@ static const char select_partitions_sql[] =
     "INSERT INTO partition SELECT :pipeline, :trigger, i, i * :partition_size,"
     " min(:partition_size, :count - i * :partition_size) FROM p";
 
-/* The pipeline's policy, or the warm-up's. */
+/* Reads the pipeline's policy, or the warm-up's. */
 static int select_policy(struct ext_pipeline *pipeline,
                          struct ext_policy *policy, char **err) {
   char *warmup = NULL;
@@ -63,7 +63,7 @@ static int select_policy(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* :low, :high, :candidates, :size, :stream. */
+/* Sets :low, :high, :candidates, :size and :stream. */
 static int select_range(struct ext_scope *scope, sqlite3_int64 trigger,
                         char **err) {
   sqlite3_int64 low, high = 0, candidates = 0, size = 0;
@@ -82,7 +82,7 @@ static int select_range(struct ext_scope *scope, sqlite3_int64 trigger,
   return rc;
 }
 
-/* The statements that follow. */
+/* Runs the statements after the policy's SELECT. */
 static int select_then(struct ext_pipeline *pipeline, const char *then,
                        char **err) {
   int rc = SQLITE_OK;

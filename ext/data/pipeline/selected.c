@@ -6,11 +6,12 @@
 **       pipeline HIDDEN, trigger HIDDEN, partition HIDDEN, worker HIDDEN,
 **       workers HIDDEN, epoch HIDDEN)
 **
-** A trigger's selection in its order, or one partition of it; of that the part
-** of worker 0, 1 ... of so many, which are in one piece and differ by at most
-** one place.  So the workers of all partitions have each row once.  With an
-** epoch it is what was chosen for that, or for the last epoch before it that
-** has a choice (emb_downsample).
+** Returns a trigger's selection in its order, or one partition of it.  With
+** worker (0, 1 ...) and workers it returns that worker's part.  Each part is
+** contiguous, and their sizes differ by at most one place, so the workers of
+** all partitions together get each row once.  With an epoch it returns the
+** choice for that epoch, or for the last epoch before it that has a choice
+** (emb_downsample).
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -135,8 +136,8 @@ static int selected_epoch(struct ext_scope *scope, struct span *span,
   return rc == SQLITE_OK ? ext_scope_number(scope, n, &span->n, err) : rc;
 }
 
-/* Of a partition that is there, whose number nothing else tells from an empty
-** one. */
+/* Checks that the trigger, the epoch's choice and the partition exist.  Nothing
+** else tells a missing partition from an empty one. */
 static int selected_check(struct ext_pipeline *pipeline,
                           const struct span *span, char **err) {
   char *wrong = NULL;
@@ -161,8 +162,8 @@ static int selected_check(struct ext_pipeline *pipeline,
   return rc;
 }
 
-/* Cuts it to the worker's part; the first workers have one more place if the
-** division is not even. */
+/* Cuts the span to the worker's part.  The first workers get one more place if
+** the division is not even. */
 static void selected_part(struct span *span, sqlite3_int64 worker,
                           sqlite3_int64 workers) {
   sqlite3_int64 each = span->n / workers, rest = span->n % workers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** source.c -- a pipeline as its row says, and a call on it as one transaction.
+** source.c -- reads a pipeline's row, and makes a call one transaction.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** take.c -- what select.c and downsample.c have in common: how many samples are
-** taken, and where they go.
+** take.c -- shared by select.c and downsample.c: how many samples are taken,
+** and where they are written.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -26,7 +26,7 @@ int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
 /* Where a row's values go. */
 struct take {
   sqlite3_stmt *insert;
-  int place, key, weight; /* parameters of it */
+  int place, key, weight; /* its parameters */
   int key_at, weight_at;  /* columns of the rows */
 };
 
