@@ -1087,11 +1087,10 @@ typedef struct emb_delta_file {
 
 /* Writes the consumer's next delta to a new file, which is synced and then
 ** renamed to `path`.  After an error `path` is unchanged, and no other file is
-** left.  The number is one more than the consumer's last acknowledged number;
-*until
-** the delta is acknowledged, the next export has the same number and beginning,
-** and is newer.  The export acknowledges nothing: call emb_delta_ack(about->to)
-** once the file is in its final place.  how, about: may be NULL.  Errors: those
+** left.  The number is one more than the consumer's last acknowledged number.
+** Until the delta is acknowledged, the next export has the same number and
+** beginning, and is newer.  The export acknowledges nothing: call
+** emb_delta_ack(about->to) once the file is in its final place.  how, about: may be NULL.  Errors: those
 ** of emb_delta_open and emb_delta_next; CANTOPEN (path is another kind of file,
 ** or cannot be created), RANGE (an option), FULL, IOERR. */
 int emb_delta_export(emb_session *session, const char *consumer,
