@@ -1090,9 +1090,10 @@ typedef struct emb_delta_file {
 ** left.  The number is one more than the consumer's last acknowledged number.
 ** Until the delta is acknowledged, the next export has the same number and
 ** beginning, and is newer.  The export acknowledges nothing: call
-** emb_delta_ack(about->to) once the file is in its final place.  how, about: may be NULL.  Errors: those
-** of emb_delta_open and emb_delta_next; CANTOPEN (path is another kind of file,
-** or cannot be created), RANGE (an option), FULL, IOERR. */
+** emb_delta_ack(about->to) once the file is in its final place.  how, about:
+** may be NULL.  Errors: those of emb_delta_open and emb_delta_next; CANTOPEN
+** (path is another kind of file, or cannot be created), RANGE (an option),
+** FULL, IOERR. */
 int emb_delta_export(emb_session *session, const char *consumer,
                      const char *path, const emb_delta_options *how,
                      emb_delta_file *about);
