@@ -979,14 +979,13 @@ typedef struct emb_sample_how {
   size_t without_count;
 } emb_sample_how;
 
-/* What is drawn, an element for each of n rows; but for keys each may be
-** NULL. */
+/* The drawn rows: arrays of n elements.  All except keys may be NULL. */
 typedef struct emb_samples {
   int64_t *keys;
   float *vectors;          /* dim floats each, as emb_peek gives them */
-  double *probabilities;   /* of drawing the key in a single draw; uniform
-                              without replacement: of having it in the sample */
-  double *expected_counts; /* mean number of occurrences of the key in such a
+  double *probabilities;   /* that a single draw gives the key; uniform without
+                              replacement: that the sample contains it */
+  double *expected_counts; /* expected number of occurrences of the key in the
                               sample: the divisor of a sampled softmax */
 } emb_samples;
 

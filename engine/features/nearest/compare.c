@@ -48,8 +48,8 @@
 ** prefetching into the second-level cache, and 9.3 ms into the first; a bare
 ** read of the vectors took 7.1.  For 400,000 rows of 256 floats: 20.2 ms with
 ** only the first 8 KiB of each page prefetched, 13.3 ms with this value; 16.1
-** with 16 KiB, 12.9 with 4 KiB.  But for 64 floats: 8.6 with 8 KiB and 9.9
-** with 4. */
+** with 16 KiB, 12.9 with 4 KiB.  For 64 floats, however, it took 8.6 with
+** 8 KiB and 9.9 with 4. */
 #define AHEAD_BYTES 8192
 
 static int is_l2(const struct compare *c) {

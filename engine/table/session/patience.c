@@ -7,8 +7,8 @@
 #include "patience.h"
 
 #define LEAST_US 1000000 /* minimum before an owner counts as stopped */
-#define MOMENT_US 50000  /* within which a running owner responds; */
-#define AGAIN_US 1000    /* for one that has just had such a moment */
+#define MOMENT_US 50000  /* a running owner responds within this time; */
+#define AGAIN_US 1000    /* the time for an owner that has just had MOMENT_US */
 
 static uint64_t most_us(uint64_t timeout_us) {
   return timeout_us > LEAST_US ? timeout_us : LEAST_US;
