@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** init.c -- tests of engine/math/vec/init.c: golden values, distributions, and
-** that only seed, key and index matter.
+** that a value depends only on seed, key and index.
 **
 ** The statistical tests have limits that a correct generator exceeds once in
 ** about 10^6 runs: SEED repeats a run.

@@ -512,7 +512,7 @@ TEST(chance_rounds_to_the_mean) {
   check_chance(65000.7);
 }
 
-/* Equal elements are rounded independently, also in a long row. */
+/* Equal elements are rounded independently, even in a long row. */
 TEST(chance_differs_from_element_to_element) {
   enum { DIM = 2048 };
   struct optim optim = parsed("sgd(lr=1, stochastic_rounding=1)");
@@ -670,7 +670,7 @@ TEST(text_reads_back) {
   }
 }
 
-/* In a locale made for this test, as the machine may have none. */
+/* Uses a locale made for this test, because the machine may have none. */
 TEST(text_does_not_depend_on_the_locale) {
   const char *dir = test_dir();
   char command[512], out[OPTIM_TEXT_MAX];

@@ -112,8 +112,8 @@ TEST(division) {
       }
 }
 
-/* A non-finite element is found at any position, and so are two that cancel
-** each other. */
+/* A non-finite element is found at any position, and so are two elements that
+** cancel each other. */
 TEST(what_is_not_finite) {
   float sum[DIM], to[DIM];
   for (int f = 0; pooling__form(f); f++)
