@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** choose_memory.c -- every allocation of emb_coreset and emb_drift_mmd fails in
-** turn, for each method, and some of their interrupt checks say yes.  Each call
-** returns the right error with a text and leaks no memory, and the next call
+** turn, for each method, and some of their interrupt checks return true.  Each
+** call returns the right error with a text and leaks no memory, and the next call
 ** gives the same result as the first.
 */
 #include "test.h"
@@ -98,7 +98,7 @@ static void fill(void) {
     keys[i] = (int64_t)i;
 }
 
-/* Says yes on the call that counts *arg down to 0. */
+/* Returns 1 on the call that counts *arg down to 0. */
 static int asked(void *arg) { return --*(int64_t *)arg == 0; }
 
 struct answer {

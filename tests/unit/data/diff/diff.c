@@ -292,7 +292,7 @@ TEST(another_base_is_refused) {
   free(difference);
 }
 
-/* The author of a hostile difference also makes its checksum. */
+/* A hostile difference has a correct checksum. */
 TEST(hostile_sizes) {
   static const uint64_t sizes[] = {UINT64_MAX,
                                    UINT64_MAX - 7,
