@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** manifest.c -- tests of engine/storage/ckpt/manifest.c: the newest intact slot
-** of the two counts, whatever happens to the other slot.
+** manifest.c -- tests of engine/storage/ckpt/manifest.c: the newer of the
+** intact slots is used, whatever happens to the other slot.
 */
 #include "test.h"
 

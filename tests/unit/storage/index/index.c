@@ -253,7 +253,8 @@ TEST(cleared_index_is_empty_and_usable) {
   close_index(&s);
 }
 
-/* All remaining keys are in an index of their size, which grows again. */
+/* A shrunk index has all remaining keys and fits their number; it can grow
+** again. */
 TEST(shrunk_index_has_what_is_left) {
   enum { KEYS = 40000 };
   for (int with_epoch = 0; with_epoch < 2; with_epoch++) {
@@ -377,7 +378,7 @@ static void count_memory(struct counting *c) {
 }
 
 /* As in a store: at most 24 bytes per key at every size above 100,000 keys,
-** also at the worst moment of a growth, and index_bytes is right. */
+** even at the worst moment of its growth, and index_bytes is right. */
 TEST(at_most_24_bytes_per_key) {
   enum { FROM = 100000, TO = 2500000 };
   struct counting c;

@@ -4,13 +4,13 @@
 **
 ** A prepared transaction has all its pages; its commit writes none.  So a mark
 ** taken between prepare and commit and a mark taken after the commit are at the
-** same place of the log if nothing else is written.  A copy that has reached
-** the first mark must not take the second mark for the same: the rows would
-** never come, or only with the next write.
+** same place in the log if nothing else is written.  A copy that has reached
+** the first mark must not mistake the second mark for it: the rows would never
+** come, or only with the next write.
 **
 ** Nothing is written here after the commit.  The copy reaches the first mark by
-** a delta or a snapshot; the commit comes immediately, after the store was
-** opened again, or by recovery.
+** a delta or a snapshot; the commit follows immediately, after the store was
+** reopened, or in recovery.
 */
 #include "store_help.h"
 

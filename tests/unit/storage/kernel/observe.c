@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** observe.c -- an observer that keeps a copy of a store's rows: after anything
-** that changes rows, the copy equals the store.
+** observe.c -- an observer that keeps a copy of a store's rows: after every
+** change of rows, the copy equals the store.
 **
 ** TABLE     Gradients, time and frequency, a time to live and a capacity, so
 **           that rows also expire and are evicted; smaller in memory than on
@@ -491,7 +491,8 @@ static void wait_for_rounds(uint32_t n) {
   CHECK(atomic_load(&shared->rounds) >= n);
 }
 
-/* A reading process sees checkpoints, and recovers the store after a kill. */
+/* A process that only reads sees checkpoints, and recovers the store after a
+** kill. */
 TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
   emb_config config = {.dim = DIM,
                        .memory_bytes = 1,

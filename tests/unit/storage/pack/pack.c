@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** pack.c -- tests of engine/storage/pack: a written file reads back bit by bit;
-** data that are damaged, truncated, forged, swapped or of another file never
-** do; and a failed write leaves the old file.
+** data that is damaged, truncated, forged, swapped or from another file never
+** does; and a failed write leaves the old file.
 */
 #include "test.h"
 

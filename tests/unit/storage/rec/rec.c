@@ -11,7 +11,7 @@
 
 enum { ELEMENTS_MAX = 300 };
 
-/* A record that is as aligned as one in a frame. */
+/* A record with the alignment of a record in a frame. */
 struct room {
   _Alignas(8) char bytes[REC_HEAD_BYTES + 8 * ELEMENTS_MAX + 8];
 };

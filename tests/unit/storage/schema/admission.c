@@ -247,8 +247,8 @@ static void change_file(const char *path, long at, int flip) {
   CHECK_EQ_INT(fclose(file), 0);
 }
 
-/* The same number of keys comes twice before the store is opened again, and
-** then once more.  damage: what happens to the file. */
+/* The same keys come twice, and once more after the store is reopened.
+** damage: what happens to the file. */
 static void reopen(const char *rule, const char *damage, int kept) {
   enum { KEYS = 500 };
   char path[400], line[300] = "";
@@ -303,7 +303,7 @@ TEST(counts_are_kept) {
   }
 }
 
-/* The search of a table without a free entry, with good checksums, would never
+/* A search of a table that has good checksums but no free entry would never
 ** end. */
 TEST(full_tables_are_refused) {
   struct admission a;
