@@ -153,8 +153,8 @@ TEST(lost_while_reading) {
   help_close(t.store, t.s);
 }
 
-/* A crash takes back versions that were given out; later writes must come after
-** the mark all the same. */
+/* A crash takes back versions that were given out; later writes must still come
+** after the mark. */
 TEST(versions_after_a_crash) {
   struct table t = {0};
   char copy[512];
@@ -371,7 +371,7 @@ static int set_byte(const char *path, long at, int flip) {
   return f != NULL && fclose(f) == 0 && good;
 }
 
-/* Whichever byte rots: the consumer is damaged, and nothing else. */
+/* Whichever byte rots, the consumer is damaged, and nothing else. */
 TEST(rotten_consumer) {
   struct table t = {0};
   char path[800];
@@ -414,7 +414,7 @@ TEST(rotten_consumer) {
   test_count("damaged bytes of a consumer", tried);
 }
 
-/* A rolled-back deletion stands behind the row in the log.  The row is deleted
+/* A rolled-back deletion follows the row in the log.  The row is deleted
 ** after it was delivered, and the next delta has the deletion. */
 TEST(deleted_behind_a_rolled_back_deletion) {
   struct table t = {0};

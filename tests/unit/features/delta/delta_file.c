@@ -4,8 +4,8 @@
 ** them.
 **
 ** A copy that takes a file must never differ from the source as it was when the
-** file was written.  So both are read completely after each file taken, and
-** after each file refused the copy must be unchanged.
+** file was written.  So both are read completely after each file that the copy
+** takes; after each file that it refuses, the copy must be unchanged.
 */
 #include "store_help.h"
 
@@ -83,7 +83,7 @@ static int ack(struct side *side, const char *consumer, uint64_t upto) {
   return OK(side->s, emb_delta_ack(side->s, consumer, upto));
 }
 
-/* The row matches, given the loss of this encoding. */
+/* The row matches, except for the loss of this encoding. */
 static int is_row(const float *row, const float *got, enum quant_type type) {
   float low = row[0], high = row[0];
   for (int i = 1; i < DIM; i++) {
@@ -99,7 +99,7 @@ static int is_row(const float *row, const float *got, enum quant_type type) {
   return 1;
 }
 
-/* Both sides have the same rows, given the loss of the encoding. */
+/* Both sides have the same rows, except for the loss of the encoding. */
 static int same_rows(struct side *a, struct side *b, enum quant_type type) {
   static float left[BATCH * DIM], right[BATCH * DIM];
   int64_t keys[BATCH];
@@ -361,7 +361,7 @@ TEST(after_a_snapshot) {
   apply(&b, help_path("old"), 0);
   apply(&b, help_path("d1"), 1);
   same(&a, &b);
-  /* An increment of that snapshot does not fit any more. */
+  /* An increment of that snapshot no longer fits. */
   ack(&a, "copy", 0);
   OK(a.s, emb_snapshot(a.s, "two"));
   OK(a.s,

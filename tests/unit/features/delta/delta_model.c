@@ -14,7 +14,7 @@
 **           nothing was written while it was read, the copy equals the store.
 **           The optimizer state is compared with a delta from the beginning.
 ** CRASHES   The directory is copied as it is and the copy opened: the store has
-**           lost changes that were not durable, the consumers have not.
+**           lost changes that were not durable, the consumers nothing.
 */
 #include "store_help.h"
 
@@ -255,8 +255,8 @@ static void compare(struct model *m, struct copy *c) {
   m->compared++;
 }
 
-/* Compares the states with those that a new consumer gets.  Beginning it takes
-** a mark, and moves nothing. */
+/* Compares the states with those that a new consumer gets.  To begin a consumer
+** takes a mark, and moves nothing. */
 static void compare_states(struct model *m, const struct copy *c) {
   emb_delta *delta;
   size_t n = 1, rows = 0, mine = 0;

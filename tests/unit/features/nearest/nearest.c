@@ -123,8 +123,8 @@ static void check_answer(const struct want *want, size_t wanted, size_t k,
   }
 }
 
-/* Of equal rows the answer has the lower keys, in order.  It must already have
-** been checked. */
+/* Of equal rows the answer has those with the lower keys, in order.  The answer
+** must already have been checked. */
 static void check_equal_rows(const struct model *model, uint32_t part,
                              const struct want *want, size_t wanted,
                              const int64_t *keys, size_t count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** nearest_reader.c -- exact searches in a process that only reads.  Pages it
-** has read stay in its memory, also while an owner takes checkpoints, and its
+** has read stay in its memory, even while an owner takes checkpoints, and its
 ** answers are right.
 */
 #include "engine/table/session/session.h"

@@ -24,8 +24,8 @@ static void begin(void) {
   memset(rows, 0, sizeof rows);
 }
 
-/* Rows of the model that are gone were evicted, as many as the store says (if
-** evicted >= 0); the rows present are right.  Returns how many are gone. */
+/* The rows of the model that are gone were evicted, and the store says as many
+** (if evicted >= 0); the rows present are right.  Returns how many are gone. */
 static uint64_t check_all(emb_session *s, int64_t evicted) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
@@ -317,7 +317,7 @@ TEST(lru_chooses_well_on_disk) { choice(EMB_EVICT_LRU, 1); }
 TEST(lfu_chooses_well_in_memory) { choice(EMB_EVICT_LFU, 64 << 20); }
 TEST(lfu_chooses_well_on_disk) { choice(EMB_EVICT_LFU, 1); }
 
-/* Rows that were popular once go before rows that are used now and then. */
+/* Rows that were once popular go before rows that are used now and then. */
 TEST(lfu_forgets_old_fame) {
   emb_config c = config(1000, EMB_EVICT_LFU);
   emb_store *store;

@@ -680,7 +680,7 @@ static void crowd(uint64_t frames, unsigned rounds) {
 TEST(warm_beside_writers) { crowd(48, help_amount(12)); }
 TEST(warm_beside_writers_large) { crowd(18, help_amount(12)); }
 
-/* The child is closed or killed at any moment of the warm-up, also while it
+/* The child is closed or killed at any moment of the warm-up, even while it
 ** writes the file of the hot set. */
 TEST(warm_is_cut_off) {
   struct table t = {.n = 0};
