@@ -2,8 +2,8 @@
 **
 ** choose_memory.c -- every allocation of emb_coreset and emb_drift_mmd fails in
 ** turn, for each method, and some of their interrupt checks return true.  Each
-** call returns the right error with a text and leaks no memory, and the next call
-** gives the same result as the first.
+** call returns the right error with a text and leaks no memory, and the next
+** call gives the same result as the first.
 */
 #include "test.h"
 
