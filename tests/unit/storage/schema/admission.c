@@ -303,8 +303,8 @@ TEST(counts_are_kept) {
   }
 }
 
-/* A search of a table that has good checksums but no free entry would never
-** end. */
+/* A search of a table without a free entry would never end, so the table is
+** refused although its checksums are good. */
 TEST(full_tables_are_refused) {
   struct admission a;
   uint64_t random = 0, pair[2] = {1, 1};
