@@ -14,7 +14,7 @@
 **           nothing was written while it was read, the copy equals the store.
 **           The optimizer state is compared with a delta from the beginning.
 ** CRASHES   The directory is copied as it is and the copy opened: the store has
-**           lost changes that were not durable, the consumers nothing.
+**           lost changes that were not durable, but the consumers have not.
 */
 #include "store_help.h"
 

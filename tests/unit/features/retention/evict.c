@@ -24,8 +24,9 @@ static void begin(void) {
   memset(rows, 0, sizeof rows);
 }
 
-/* The rows of the model that are gone were evicted, and the store says as many
-** (if evicted >= 0); the rows present are right.  Returns how many are gone. */
+/* Checks that the model's missing rows are as many as the store says were
+** evicted (if evicted >= 0), and that the rows present are right.  Returns how
+** many are missing. */
 static uint64_t check_all(emb_session *s, int64_t evicted) {
   static int64_t keys[KEYS];
   static float vectors[KEYS * DIM];
