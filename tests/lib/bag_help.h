@@ -28,7 +28,7 @@ double bag_help_by(const struct bag_batch *batch, size_t bag, size_t row);
 
 /* Element k of a key's row. */
 typedef double bag_element(int64_t key, uint32_t k);
-/* Compares; 0 when something differs by more than float32's error. */
+/* Returns 0 when something differs by more than float32's error. */
 int bag_is(const struct bag_batch *batch, const float *pooled, uint32_t dim,
            bag_element *element);
 

@@ -84,7 +84,7 @@ emb_config damage_config(const struct story *story);
 ** because thousands of copies are written. */
 const char *damage_path(const char *name);
 
-/* Tells the story in a directory of the test; 1 when that worked.  Each life
+/* Tells the story in a directory of the test; returns 1 on success.  Each life
 ** runs in its own process, so that nothing is left in this one. */
 int damage_tell(struct damage_store *d, const struct story *story,
                 const char *dir);

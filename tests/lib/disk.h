@@ -19,14 +19,14 @@
 **               beyond the size are gone, bytes that never came are zero;
 **             - every other name that was made, removed or changed is there,
 **               or not; a rename as a whole.
-**           That is the least POSIX promises, and less than any file system
-**           that keeps a journal does.
+**           This is the least that POSIX promises, and less than any
+**           journaling file system promises.
 ** QUEUES    Requests are carried out when they are submitted or only when they
 **           are waited for, in any order, some in two parts.  A sync does not
 **           cover requests that have not been carried out.
-** TIME      Stands still; sleeping moves it on.
-** THREADS   One.  A thread that is started never gets to run: the scheduler
-**           owes it no moment before the power is lost.
+** TIME      Stands still, except that sleeping moves it forward.
+** THREADS   One.  A thread that is started never gets to run: nothing obliges
+**           the scheduler to run it before the power is lost.
 */
 #ifndef EMB_DISK_H
 #define EMB_DISK_H
@@ -39,15 +39,15 @@
 struct disk;
 struct sqlite3_vfs;
 
-/* An empty disk, "/" and no more.  The seed decides the order of queues and
+/* An empty disk, with only "/".  The seed decides the order of queues and
 ** the numbers of env.random. */
 struct disk *disk_new(uint64_t seed);
 void disk_free(struct disk *disk);
 
 /* ---- files: the errno, or 0 ---------------------------------------------- */
 
-/* Paths begin with "/".  A file is named by its number from here on, which
-** stays good when the name goes.  flags: ENV_*. */
+/* Paths begin with "/".  From here on a number identifies the file, and stays
+** valid when the name is removed.  flags: ENV_*. */
 int disk_open(struct disk *disk, const char *path, int flags, uint32_t *file);
 int disk_find(const struct disk *disk, const char *path, uint32_t *file);
 int disk_is_dir(const struct disk *disk, uint32_t file);
@@ -69,7 +69,7 @@ int disk_unlink(struct disk *disk, const char *path);
 int disk_rename(struct disk *disk, const char *from, const char *to);
 int disk_make_dir(struct disk *disk, const char *path);
 int disk_remove_dir(struct disk *disk, const char *path);
-/* Makes durable the directory that has this path in it. */
+/* Makes the directory that contains this path durable. */
 int disk_sync_parent(struct disk *disk, const char *path);
 int disk_list(const struct disk *disk, const char *path,
               void (*each)(void *arg, const char *name), void *arg);

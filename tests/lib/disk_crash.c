@@ -67,7 +67,7 @@ static void lose_bytes(struct fate *fate, struct disk_image *image,
       disk__put_bytes(image, op->data ? op->data->bytes : NULL, op->offset,
                       op->bytes);
     }
-    /* The size is no part of the bytes. */
+    /* The size is kept or lost separately from the bytes. */
     if (fate->loss >= DISK_SUBSET && disk__draw(&fate->random) % 8 == 0)
       grows = !grows;
     uint64_t end = op->offset + op->bytes;

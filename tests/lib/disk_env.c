@@ -150,7 +150,7 @@ static int dir_list(struct env *env, const char *path,
 static int path_identity(struct env *env, const char *path, uint64_t id[2]) {
   uint32_t number;
   int rc = disk_find(disk_of(env), path, &number);
-  /* A device number that no other disk has, and hardly a real one. */
+  /* A device number that no other disk has, and hardly any real device. */
   id[0] = ~disk_of(env)->device;
   id[1] = number;
   return rc;

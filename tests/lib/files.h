@@ -2,8 +2,8 @@
 **
 ** files.h -- the files of a store in memory, to damage and put back.
 **
-** Read once from a store that is not open; written as often as there are
-** damages to try.  Pages of the log are found by their checksums.
+** Read once from a store that is not open; written again for each
+** damage that is tried.  Pages of the log are found by their checksums.
 */
 #ifndef EMB_TESTS_FILES_H
 #define EMB_TESTS_FILES_H

@@ -53,7 +53,7 @@ struct event {
   int32_t change;
 };
 
-/* A Put, or that a refused Get was going on. */
+/* A Put. */
 struct made {
   uint64_t version, value;
 };

@@ -2,9 +2,9 @@
 #
 # The reference takes one event after another, keeps everything in
 # dictionaries, and scans all of it whenever time moves.  It shares nothing
-# with ext/data/join but the rules of sql/manual/joining.md; of emb it uses
-# emb_random only, which tests/sql/data/random.test holds against an
-# implementation of its own.
+# with ext/data/join except the rules of sql/manual/joining.md; of emb it uses
+# only emb_random, which tests/sql/data/random.test compares with another
+# implementation.
 import collections, math
 
 COUNTS = ("requests waiting duplicate old actions joined repeated outside other"

@@ -8,8 +8,8 @@
 #                              compares what it printed; trailing space and
 #                              the indentation of CODE do not count
 #
-# Before each program stands the prelude below.  It must be Debian's Python:
-# others are built without sqlite3's extension loading.  Where emb.so was
+# The prelude below precedes each program.  Python must be Debian's: others are
+# built without sqlite3's extension loading.  Where emb.so was
 # built with a sanitizer, the sanitizer's library is loaded first.
 
 namespace eval python {

@@ -245,7 +245,7 @@ void work_do(struct work *w) {
 
 /* ---- the check ----------------------------------------------------------- */
 
-/* Returns how far the work came; every table must be as it was then. */
+/* Returns how far the work got; every table must be as it was then. */
 static int work_check(sqlite3 *db, int acked, int begun) {
   int n = 0;
   if (work_number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'log'"))

@@ -82,7 +82,7 @@ enum { WORK_FIRST = 12 };
 ** deleted again. */
 extern const char *const work_first[WORK_FIRST];
 
-/* Returns how far the work came; was_read (or NULL) is called before anything
+/* Returns how far the work got; was_read (or NULL) is called before anything
 ** is written. */
 int work_examine(const char *path, const char *vfs, int acked, int begun,
                  const char *first, void (*was_read)(void));

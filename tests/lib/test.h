@@ -49,7 +49,7 @@ enum { SANITIZED = 1 };
 #else
 enum { SANITIZED = 0 };
 #endif
-/* Sequential calls of one thread show it nothing. */
+/* Sequential calls of one thread tell it nothing. */
 #if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
 enum { THREAD_SANITIZED = 1 };
 #else
