@@ -5,10 +5,10 @@
 **
 ** MANY      Hundreds of lives, each ended by a crash: the directory is copied
 **           as it stands, and the copy opened.  Two consumers: one takes
-**           deltas and acknowledges most of them, the other takes none all
-**           the time.  A consumer that takes a delta then has the same rows
-**           as the store, and each key came once.  No number of crashes loses
-**           a consumer.
+**           deltas and acknowledges most of them, the other takes none
+**           during that time.  A consumer that takes a delta then has the
+**           same rows as the store, and each key came once.  A consumer is
+**           not lost, however many crashes there are.
 ** FILES     Content of a consumer's file: pages that were never written, for
 **           all crashes; also a file in the old format, with room for 32 of
 **           them.  A lost consumer learns the reason and the figures.

@@ -6,7 +6,7 @@
 **
 ** After a failed export the file is the old one, byte for byte, and a delta
 ** is not noted as sent; after a failed restore the table is the old one,
-** unless it was already the new one; it is never anything between.  All
+** unless it was already the new one; it is never anything in between.  All
 ** resources are given back, the store opens again, and the same call then
 ** succeeds.  SHARE=n tries one call in n.
 */

@@ -8,7 +8,7 @@
 **
 **   export    the complete old file or the complete new one; the new one once
 **             the call has returned
-**   restore   the old table, or that of the file, and nothing between; the
+**   restore   the old table, or that of the file, nothing in between; the
 **             latter once the call has returned.  A table takes an increment
 **             only at the moment where it begins; and whatever was found, the
 **             snapshot and its increments bring the table to the last moment.

@@ -4,8 +4,8 @@
 ** tail is cut, damaged durable data is reported as corrupt, and no value is
 ** ever wrong.
 **
-** A forked writer leaves the store; each damage is done to a copy, which is
-** opened in this process.  Pages are found in the log by their checksums.
+** A forked writer leaves the store; a copy is damaged each time, and opened in
+** this process.  Pages are found in the log by their checksums.
 */
 #include "store_help.h"
 #include "layout_help.h"
