@@ -169,8 +169,8 @@ static int samples_survey_indexed(struct samples_survey *s, emb_err *err) {
   int rc = samples__window_open(&index, path, 0, err);
   if (!rc && (index.size < 8 || index.size % 8 != 0)) {
     rc = err_set(err, EMB_MISMATCH,
-                 "%s has %llu bytes, not a multiple of 8-byte offsets", path,
-                 (unsigned long long)index.size);
+                 "%s has %llu bytes; it must hold 8-byte offsets, at least one",
+                 path, (unsigned long long)index.size);
   }
   rc = rc ? rc : samples_survey_offset(s, &index, &from, err);
   if (!rc && from != s->format->header) {
