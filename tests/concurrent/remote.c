@@ -726,21 +726,28 @@ TEST(killed_client_is_rolled_back) {
   client_end(&c);
 }
 
+/* Another client prepares a transaction of the keys 1 and 2 and is killed;
+** returns once the transaction is in doubt here. */
+static int other_leaves_doubt(struct client *c) {
+  struct owner other;
+  if (!other_start(&other, c->dir, write_prepared))
+    return 0;
+  owner_kill(&other);
+  for (int i = 0; i < 1000 && !emb_in_doubt(c->store); i++)
+    (void)usleep(1000);
+  return CHECK(emb_in_doubt(c->store) != 0);
+}
+
 /* Only a process that knows the coordinator's decision may end the
 ** transaction. */
 static void decide(int commit) {
   struct client c;
-  struct owner other;
   emb_err err;
   if (!client_begin(&c))
     return;
   fill(1);
   OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
-  if (other_start(&other, c.dir, write_prepared)) {
-    owner_kill(&other);
-    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
-      (void)usleep(1000);
-    CHECK(emb_in_doubt(c.store) != 0);
+  if (other_leaves_doubt(&c)) {
     CHECK_EQ_INT(emb_count(c.s), 3);
     GIVES(c.s, EMB_LOCKED, emb_begin(c.s));
     OK(c.s, emb_resolve(c.store, emb_in_doubt(c.store), commit, &err));
@@ -873,16 +880,12 @@ TEST(doubt_is_found_within_a_call) {
 /* The owner closes the store before the transaction is decided. */
 TEST(doubt_outlives_owner) {
   struct client c;
-  struct owner other;
   emb_err err;
   if (!client_begin(&c))
     return;
   fill(1);
   OK(c.s, emb_put(c.s, keys, 3, rows, NULL));
-  if (other_start(&other, c.dir, write_prepared)) {
-    owner_kill(&other);
-    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
-      (void)usleep(1000);
+  if (other_leaves_doubt(&c)) {
     owner_leave(&c.owner);
     CHECK_EQ_INT(emb_count(c.s), 3);
     CHECK(emb_in_doubt(c.store) != 0);
@@ -896,7 +899,6 @@ TEST(doubt_outlives_owner) {
 ** case. */
 static void leave_in_doubt(int commit) {
   struct client c;
-  struct owner other;
   emb_err err;
   if (!client_begin(&c))
     return;
@@ -906,10 +908,7 @@ static void leave_in_doubt(int commit) {
     if (value < 4) /* reused places, then rows that only the log has */
       OK(c.s, emb_checkpoint(c.s));
   }
-  if (other_start(&other, c.dir, write_prepared)) { /* keys 1 and 2 */
-    owner_kill(&other);
-    for (int i = 0; i < 1000 && !emb_in_doubt(c.store); i++)
-      (void)usleep(1000);
+  if (other_leaves_doubt(&c)) {
     owner_leave(&c.owner);
     OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
     CHECK(memcmp(rows, back, sizeof rows) == 0);
