@@ -183,11 +183,11 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
   if (!is_orphan) { /* its session decides in a moment */
     *rc = session_interrupted(s);
     if (!*rc && d->waited_us >= session_timeout_us(s)) {
-      *rc = session_error(
-          s, EMB_BUSY,
-          "%s: transaction %llu of another process is being committed, and its "
-          "outcome is not known yet; try again",
-          s->core->dir, (unsigned long long)number);
+      *rc = session_error(s, EMB_BUSY,
+                          "%s: transaction %llu of another connection is being "
+                          "committed, and its "
+                          "outcome is not known yet; try again",
+                          s->core->dir, (unsigned long long)number);
     }
     if (*rc) {
       return 0;
