@@ -185,8 +185,8 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
     if (!*rc && d->waited_us >= session_timeout_us(s)) {
       *rc = session_error(s, EMB_BUSY,
                           "%s: transaction %llu of another connection is being "
-                          "committed, and its "
-                          "outcome is not known yet; try again",
+                          "committed, and its outcome is not known yet; try "
+                          "again",
                           s->core->dir, (unsigned long long)number);
     }
     if (*rc) {
