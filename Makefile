@@ -83,6 +83,11 @@ FUZZ_C    := $(filter-out $(call of_data,$(FUZZ_C)),$(FUZZ_C))
 SQL_TESTS := $(filter-out tests/sql/data/%,$(SQL_TESTS))
 endif
 
+# Tests of assertions (tests/lib/death.h), where there are any.
+ifeq ($(CHECKED),)
+UNIT_C    := $(filter-out %_valid.c,$(UNIT_C))
+endif
+
 ifneq ($(words $(UNIT_C)),$(words $(sort $(notdir $(UNIT_C)))))
 $(error two test programs in C have one name)
 endif
