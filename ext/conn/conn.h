@@ -236,7 +236,7 @@ int ext_place_is_name(const char *name);
 /* Makes the name of a new store from a table's name. */
 char *ext_place_encode(const char *name);
 /* The directory of places recorded in the row at its last write: for messages
-** only.  NULL: not recorded. */
+** only.  NULL: not recorded, or the row has no column for it. */
 int ext_place_was(struct ext_table *table, char **was);
 /* The directory of the place that a row names, or of all places if dir is
 ** NULL. */
@@ -248,12 +248,11 @@ const char *ext_place_file(sqlite3 *db, const char *schema);
 int ext_place_open_dir(const char *file, int *fd);
 /* Syncs the directory of a database file.  Returns 0 or the errno. */
 int ext_place_sync(const char *file);
-/* Is the schema in WAL mode?  1 also if out of memory, which is the safe
-** answer. */
-int ext_place_is_wal(sqlite3 *db, const char *schema);
-/* Is its file locked exclusively from the first use on (PRAGMA locking_mode)?
-** 0 also if out of memory. */
-int ext_place_is_exclusive(sqlite3 *db, const char *schema);
+/* Is the schema in WAL mode?  Returns a code of SQLite: out of memory, say. */
+int ext_place_is_wal(sqlite3 *db, const char *schema, int *is);
+/* Is its file locked exclusively from the first use on, by PRAGMA
+** locking_mode? */
+int ext_place_is_exclusive(sqlite3 *db, const char *schema, int *is);
 
 /* ---- moved.c ------------------------------------------------------------- */
 

@@ -87,8 +87,9 @@ uint64_t ext_now_us(void) {
 }
 
 /* Before 3.41 no function reports that sqlite3_interrupt was called, but
-** preparing a statement then fails, already at the first space.  The statement
-** is not kept, because sqlite3_close refuses while one exists. */
+** preparing then fails, already at the first space.  A space alone makes no
+** statement and allocates nothing.  The tick's statement is not kept, because
+** sqlite3_close refuses while one exists. */
 int ext_link_interrupted(void *arg) {
   struct ext_conn *conn = arg;
   sqlite3_stmt *statement = NULL;
@@ -98,7 +99,7 @@ int ext_link_interrupted(void *arg) {
     return 0;
   now = ext_now_us();
   if (now - conn->ticked_us < TICK_US) {
-    rc = sqlite3_prepare_v2(conn->db, "SELECT 1", -1, &statement, NULL);
+    rc = sqlite3_prepare_v2(conn->db, " ", -1, &statement, NULL);
   } else {
     rc = sqlite3_prepare_v2(conn->db, TICK_SQL, -1, &statement, NULL);
     if (rc == SQLITE_OK)
@@ -115,9 +116,11 @@ static int link_blocks(void *arg, int what) {
   struct ext_link *link = arg;
   sqlite3 *db = link->conn->db;
   int state = link->conn->closing ? -1 : sqlite3_txn_state(db, link->schema);
-  return what == EMB_BLOCKS_WRITE
-             ? state == SQLITE_TXN_WRITE
-             : state > SQLITE_TXN_NONE && !ext_place_is_wal(db, link->schema);
+  int is_wal;
+  if (what == EMB_BLOCKS_WRITE)
+    return state == SQLITE_TXN_WRITE;
+  return state > SQLITE_TXN_NONE &&
+         ext_place_is_wal(db, link->schema, &is_wal) == SQLITE_OK && !is_wal;
 }
 
 void ext_link_uuid(const emb_store *store, char hex[33]) {

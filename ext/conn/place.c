@@ -105,29 +105,31 @@ int ext_place_sync(const char *file) {
   return rc;
 }
 
-/* Returns `unknown` if memory runs out. */
+/* If it fails for lack of memory, SQLite may have rolled the transaction
+** back: so the statement must fail, too. */
 static int place_pragma_is(sqlite3 *db, const char *schema, const char *name,
-                           const char *value, int unknown) {
+                           const char *value, int *is) {
   sqlite3_stmt *pragma = NULL;
   char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", schema, name);
   const char *text = NULL;
-  int is = unknown;
-  if (sql && sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) == SQLITE_OK &&
-      sqlite3_step(pragma) == SQLITE_ROW &&
-      ext_column_text(pragma, 0, &text) == SQLITE_OK)
-    is = sqlite3_stricmp(text, value) == 0;
-  sqlite3_finalize(pragma);
+  int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &pragma, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
-  return is;
+  *is = 0;
+  if (rc == SQLITE_OK && sqlite3_step(pragma) == SQLITE_ROW) {
+    rc = ext_column_text(pragma, 0, &text);
+    *is = text && sqlite3_stricmp(text, value) == 0;
+    sqlite3_finalize(pragma);
+    return rc;
+  }
+  return rc == SQLITE_OK ? sqlite3_finalize(pragma) : rc;
 }
 
-/* 1 is the safe answer. */
-int ext_place_is_wal(sqlite3 *db, const char *schema) {
-  return place_pragma_is(db, schema, "journal_mode", "wal", 1);
+int ext_place_is_wal(sqlite3 *db, const char *schema, int *is) {
+  return place_pragma_is(db, schema, "journal_mode", "wal", is);
 }
 
-int ext_place_is_exclusive(sqlite3 *db, const char *schema) {
-  return place_pragma_is(db, schema, "locking_mode", "exclusive", 0);
+int ext_place_is_exclusive(sqlite3 *db, const char *schema, int *is) {
+  return place_pragma_is(db, schema, "locking_mode", "exclusive", is);
 }
 
 /* ---- the shadow table's row ---------------------------------------------- */
@@ -291,13 +293,15 @@ int ext_place_was(struct ext_table *table, char **was) {
       *was = sqlite3_mprintf("%.1000s", text ? text : "");
     if (*was == NULL)
       rc = SQLITE_NOMEM;
+    sqlite3_finalize(row);
+  } else if (rc == SQLITE_OK) {
+    rc = sqlite3_finalize(row);
   }
-  sqlite3_finalize(row);
   /* It goes into a one-line error message, and may contain any character. */
   for (char *c = *was; c && *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127)
       *c = '?';
-  return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+  return rc == SQLITE_ERROR ? SQLITE_OK : rc;
 }
 
 /* *found = 0 also if there is no such table. */

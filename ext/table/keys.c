@@ -138,34 +138,56 @@ int ext_keys_disconnect(struct ext_table *table, sqlite3 *other, int rc,
   return ext_wait_result(&table->conn->wait, rc, err);
 }
 
-/* Is this connection reading in WAL mode?  Within such a statement it cannot
-** write once another connection has, and SQLite does not wait for locks. */
-static int keys_read_the_past(const struct ext_table *table) {
+/* *past: is this connection reading in WAL mode?  Within such a statement it
+** cannot write once another connection has, and SQLite does not wait for
+** locks. */
+static int keys_read_the_past(const struct ext_table *table, int *past,
+                              char **err) {
   sqlite3 *db = table->conn->db;
-  return table->file[0] &&
-         sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
-         ext_place_is_wal(db, table->schema) &&
-         !ext_place_is_exclusive(db, table->schema);
+  int is_exclusive = 0, rc = SQLITE_OK;
+  *past = 0;
+  if (table->file[0] && sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ)
+    rc = ext_place_is_wal(db, table->schema, past);
+  if (rc == SQLITE_OK && *past)
+    rc = ext_place_is_exclusive(db, table->schema, &is_exclusive);
+  *past = *past && !is_exclusive;
+  return rc == SQLITE_OK ? rc : ext_sql_error(err, db, rc);
 }
 
-int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
+/* The same for a statement within a transaction. */
+static int keys_writer_within(struct ext_table *table, sqlite3 **other,
+                              char **err) {
   sqlite3 *db = table->conn->db;
   int state = sqlite3_txn_state(db, table->schema);
-  *other = NULL;
-  if (sqlite3_get_autocommit(db) &&
-      sqlite3_txn_state(db, NULL) != SQLITE_TXN_WRITE)
-    return keys_read_the_past(table) ? ext_keys_connect(table, other, err)
-                                     : SQLITE_OK;
-  if (table->file[0] == 0 || state == SQLITE_TXN_WRITE ||
-      (state == SQLITE_TXN_READ && !ext_place_is_wal(db, table->schema)))
+  int is_wal = 1, is_exclusive = 0, rc = SQLITE_OK;
+  if (table->file[0] == 0 || state == SQLITE_TXN_WRITE)
     return ext_keys_locked(table, err);
-  if (ext_place_is_exclusive(db, table->schema))
+  if (state == SQLITE_TXN_READ)
+    rc = ext_place_is_wal(db, table->schema, &is_wal);
+  if (rc == SQLITE_OK && !is_wal)
+    return ext_keys_locked(table, err);
+  if (rc == SQLITE_OK)
+    rc = ext_place_is_exclusive(db, table->schema, &is_exclusive);
+  if (rc != SQLITE_OK)
+    return ext_sql_error(err, db, rc);
+  if (is_exclusive)
     return ext_error(err, SQLITE_LOCKED,
                      "a new text cannot be added to %s immediately within a "
                      "transaction with locking_mode=EXCLUSIVE; INSERT the row, "
                      "or add the text before the transaction",
                      table->name);
   return ext_keys_connect(table, other, err);
+}
+
+int ext_keys_writer(struct ext_table *table, sqlite3 **other, char **err) {
+  sqlite3 *db = table->conn->db;
+  int past, rc;
+  *other = NULL;
+  if (!sqlite3_get_autocommit(db) ||
+      sqlite3_txn_state(db, NULL) == SQLITE_TXN_WRITE)
+    return keys_writer_within(table, other, err);
+  rc = keys_read_the_past(table, &past, err);
+  return rc == SQLITE_OK && past ? ext_keys_connect(table, other, err) : rc;
 }
 
 int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
@@ -182,9 +204,9 @@ int ext_keys_add_now(struct ext_table *table, struct ext_keys *keys,
 static int keys_look_for_rowless(struct ext_table *table, struct ext_keys *keys,
                                  char **err) {
   uint8_t are[KEYS_STEP];
-  int rc = SQLITE_OK;
-  if (!keys_read_the_past(table))
-    return SQLITE_OK;
+  int past, rc = keys_read_the_past(table, &past, err);
+  if (rc != SQLITE_OK || !past)
+    return rc;
   for (size_t at = 0; at < keys->n && rc == SQLITE_OK && !keys->rowless;
        at += KEYS_STEP) {
     size_t n = keys->n - at < KEYS_STEP ? keys->n - at : KEYS_STEP;
@@ -261,12 +283,14 @@ static int keys_removals_now(struct ext_table *table, int64_t *removals,
 int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   int64_t removals = keys->removals;
-  int rc;
+  int past = 0, rc;
   if (!ext_vtab(table)->options.text_key || keys->n == 0 ||
       EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;
   rc = ext_keys_begin(table, err);
-  if (rc == SQLITE_OK && keys->rowless && keys_read_the_past(table))
+  if (rc == SQLITE_OK && keys->rowless)
+    rc = keys_read_the_past(table, &past, err);
+  if (rc == SQLITE_OK && past)
     rc = keys_removals_now(table, &removals, err);
   else if (rc == SQLITE_OK)
     removals = ext_dict_removals(table->link->dict);

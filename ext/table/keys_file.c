@@ -186,10 +186,15 @@ static int file_hold(struct ext_table *table, emb_file *from,
 ** rollback journal, and not even begin with locking_mode=EXCLUSIVE. */
 static int file_writer(struct ext_table *table, struct ext_file_keys *file,
                        char **err) {
+  sqlite3 *db = table->conn->db;
+  int is_exclusive = 1;
   int rc = ext_keys_writer(table, &file->other, err);
   if (rc == SQLITE_OK && file->other == NULL && table->file[0] &&
-      sqlite3_txn_state(table->conn->db, table->schema) == SQLITE_TXN_NONE &&
-      !ext_place_is_exclusive(table->conn->db, table->schema))
+      sqlite3_txn_state(db, table->schema) == SQLITE_TXN_NONE) {
+    rc = ext_place_is_exclusive(db, table->schema, &is_exclusive);
+    rc = rc == SQLITE_OK ? rc : ext_sql_error(err, db, rc);
+  }
+  if (rc == SQLITE_OK && !is_exclusive)
     rc = ext_keys_connect(table, &file->other, err);
   if (rc != SQLITE_LOCKED)
     return rc;

@@ -41,15 +41,16 @@ static int table_is_dropped(struct ext_table *table, char **err) {
                    table->name);
 }
 
-/* If the store was moved, lets the next commit record its place, provided that
-** the row has a column for it. */
-static void note_moved(struct ext_table *table) {
-  char *was, *now = ext_place_path(table->file, NULL);
-  if (now && ext_place_was(table, &was) == SQLITE_OK && was) {
-    table->link->moved = strcmp(was, now) != 0;
-    sqlite3_free(was);
-  }
+/* *moved = 1: the store was moved, so the next commit must record its place. It
+** stays 0 if the row has no column for it.  An error must end the statement: if
+** SQLite has no memory for this read, it rolls the transaction back. */
+static int find_moved(struct ext_table *table, int *moved) {
+  char *was = NULL, *now = ext_place_path(table->file, NULL);
+  int rc = now ? ext_place_was(table, &was) : SQLITE_NOMEM;
+  *moved = was && strcmp(was, now) != 0;
+  sqlite3_free(was);
   sqlite3_free(now);
+  return rc;
 }
 
 /* Opens the store that the row names. */
@@ -61,7 +62,10 @@ static int table_open_store(struct ext_table *table,
   emb_err engine_err;
   emb_store *store;
   char uuid[33];
+  int moved = 0;
   int rc = ext_settings_open(table, &settings, err);
+  if (rc == SQLITE_OK)
+    rc = find_moved(table, &moved);
   if (rc != SQLITE_OK) {
     ext_settings_free(&settings);
     return rc;
@@ -97,7 +101,7 @@ static int table_open_store(struct ext_table *table,
   }
   rc = ext_table_link(table, store, path, err);
   if (rc == SQLITE_OK)
-    note_moved(table);
+    table->link->moved = moved;
   return rc;
 }
 

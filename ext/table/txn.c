@@ -184,12 +184,15 @@ static int txn_mismatch(struct ext_table *table, sqlite3_int64 txn,
       table->schema, txn);
 }
 
-/* May this statement be reading an old state of the database?  Only in WAL mode
-** can another connection have committed since. */
-static int may_be_old(struct ext_table *table) {
+/* *old: may this statement be reading an old state of the database?  Only in
+** WAL mode can another connection have committed since. */
+static int may_be_old(struct ext_table *table, int *old, char **err) {
   sqlite3 *db = table->conn->db;
-  return sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ &&
-         ext_place_is_wal(db, table->schema);
+  int rc = SQLITE_OK;
+  *old = 0;
+  if (sqlite3_txn_state(db, table->schema) == SQLITE_TXN_READ)
+    rc = ext_place_is_wal(db, table->schema, old);
+  return rc == SQLITE_OK ? rc : ext_sql_error(err, db, rc);
 }
 
 /* Is this connection writing, or holding the write lock
@@ -300,9 +303,11 @@ int ext_txn_compare(struct ext_table *table, struct ext_txn_numbers *numbers,
   for (int i = 0; rc == SQLITE_OK && i < COMPARISONS && !numbers->agree; i++) {
     uint64_t before = emb_committed(ext_link_store(link)), after = before;
     sqlite3_int64 txn = 0;
-    int is_newest = 1;
+    int is_newest = 1, old = 0;
     rc = read_marker(table, &txn, err);
-    if (rc == SQLITE_OK && txn < (sqlite3_int64)before && may_be_old(table))
+    if (rc == SQLITE_OK && txn < (sqlite3_int64)before)
+      rc = may_be_old(table, &old, err);
+    if (rc == SQLITE_OK && old)
       is_newest = ext_place_read_newest(table, &txn);
     if (rc == SQLITE_OK && txn > (sqlite3_int64)before &&
         !EMB_SEED(SEED_ROW_COMPARED_AMID_COMMIT)) {
@@ -457,11 +462,13 @@ int ext_txn_read(struct ext_table *table, char **err) {
 ** other transaction, but not while holding a lock that the COMMIT waits for. */
 static int may_wait(struct ext_table *table, uint64_t since_us) {
   sqlite3 *db = table->conn->db;
+  int is_wal;
   return ext_now_us() - since_us <
              ext_vtab(table)->options.config.timeout_ms * UINT64_C(1000) &&
          !ext_link_interrupted(table->conn) &&
          (sqlite3_txn_state(db, table->schema) <= SQLITE_TXN_NONE ||
-          ext_place_is_wal(db, table->schema));
+          (ext_place_is_wal(db, table->schema, &is_wal) == SQLITE_OK &&
+           is_wal));
 }
 
 /* Runs a call that needs a store with nothing in doubt: emb_begin, emb_own. */
@@ -552,9 +559,9 @@ static void note_match(struct ext_table *table) {
 /* A row that differs may belong to a commit in progress.  There is none while
 ** this session holds the store's only write transaction, so compare then. */
 static int txn_check_alone(struct ext_table *table, char **err) {
-  int rc;
-  if (may_be_old(table))
-    return SQLITE_OK;
+  int old, rc = may_be_old(table, &old, err);
+  if (rc != SQLITE_OK || old)
+    return rc;
   rc = txn_begin(table, RESOLVE_WRITE, err);
   if (rc != SQLITE_OK)
     return rc;

@@ -13,10 +13,11 @@
 
 #include "engine/table/owner/registry.h"
 #include "failing.h"
+#include "stacks.h"
 
 #include <errno.h>
 
-enum { DIM = 1000, KEYS = 400, BAG = 4, BAGS = KEYS / BAG, STRIDE = 7 };
+enum { DIM = 1000, KEYS = 400, BAG = 4, BAGS = KEYS / BAG };
 
 static struct failing f;
 static uint64_t points, refused;
@@ -146,20 +147,24 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   return fired;
 }
 
+struct kind {
+  uint32_t kinds;
+  int error;
+};
+
+static int try_nth(void *arg, uint64_t n, int forever) {
+  const struct kind *kind = arg;
+  return !atomic_load(&test_state.failures) &&
+         try(n, kind->kinds, kind->error, forever);
+}
+
 static void fail_each(uint32_t kinds, int error) {
+  struct kind kind = {kinds, error};
   failing_init(&f, &env_posix, test_state.seed);
   env_set_default(&f.env);
-  points = refused = 0;
+  refused = 0;
   make_batch();
-  for (int forever = 0; forever < 2; forever++)
-    for (uint64_t n = 1; n < 100000; n++) {
-      if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
-                    (help_long() == 1 && n > 40 && n % STRIDE != 0)))
-        continue;
-      if (!try(n, kinds, error, forever) || atomic_load(&test_state.failures))
-        break;
-      points++;
-    }
+  points = stacks_each(NULL, 1, 1, try_nth, &kind);
   env_set_default(&env_posix);
   failing_free(&f);
   HELP_CAME(refused > 0);

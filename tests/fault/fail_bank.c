@@ -15,12 +15,12 @@
 
 #include "engine/table/owner/registry.h"
 #include "failing.h"
+#include "stacks.h"
 #include "files.h"
 
 #include <errno.h>
 
 enum { DIM = 300, SENT = 40, NEW = 8, KEYS = SENT + NEW, ROUNDS = 4 };
-enum { STRIDE = 11 };
 
 static struct failing f;
 static uint64_t points, errors_of_reads;
@@ -146,19 +146,23 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   return fired;
 }
 
+struct kind {
+  uint32_t kinds;
+  int error;
+};
+
+static int try_nth(void *arg, uint64_t n, int forever) {
+  const struct kind *kind = arg;
+  return !atomic_load(&test_state.failures) &&
+         try(n, kind->kinds, kind->error, forever);
+}
+
 static void fail_each(uint32_t kinds, int error) {
+  struct kind kind = {kinds, error};
   failing_init(&f, &env_posix, test_state.seed);
   env_set_default(&f.env);
-  points = errors_of_reads = 0;
-  for (int forever = 0; forever < 2; forever++)
-    for (uint64_t n = 1; n < 100000; n++) {
-      if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
-                    (help_long() == 1 && n > 20 && n % STRIDE != 0)))
-        continue;
-      if (!try(n, kinds, error, forever) || atomic_load(&test_state.failures))
-        break;
-      points++;
-    }
+  errors_of_reads = 0;
+  points = stacks_each(NULL, 1, 1, try_nth, &kind);
   env_set_default(&env_posix);
   failing_free(&f);
   HELP_CAME(errors_of_reads > 0);

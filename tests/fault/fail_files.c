@@ -13,6 +13,7 @@
 #include "moments_help.h"
 
 #include "failing.h"
+#include "stacks.h"
 #include "files.h"
 
 #include <errno.h>
@@ -26,13 +27,15 @@ static uint64_t points;
 enum { STRIDE = 5 };
 
 struct kind {
+  const char *name;
   uint32_t kinds;
   int error;
 };
-static const struct kind kind_list[] = {{FAILING_IO, EIO},
-                                        {FAILING_WRITES, ENOSPC},
-                                        {FAILING_MEMORY, ENOMEM},
-                                        {FAILING_DESCRIPTORS, EMFILE}};
+static const struct kind kind_list[] = {
+    {"EIO", FAILING_IO, EIO},
+    {"ENOSPC", FAILING_WRITES, ENOSPC},
+    {"ENOMEM", FAILING_MEMORY, ENOMEM},
+    {"EMFILE", FAILING_DESCRIPTORS, EMFILE}};
 
 /* The file as it was, to check that it is unchanged. */
 static char *kept;
@@ -98,20 +101,24 @@ static int good(int holds, int line, uint64_t n, const char *what, int is) {
 #define GOOD(holds_, n_, what_, is_)                                           \
   good((holds_), __LINE__, (n_), (what_), (is_))
 
-/* Calls `try` for each call that can fail, until none failed. */
+/* What a run does, and what fails in it. */
+struct attempt {
+  int (*try)(uint64_t n, const struct kind *, int forever);
+  const struct kind *kind;
+};
+
+static int try_nth(void *arg, uint64_t n, int forever) {
+  const struct attempt *attempt = arg;
+  return !atomic_load(&test_state.failures) &&
+         attempt->try(n, attempt->kind, forever);
+}
+
 static void fail_each(int (*try)(uint64_t n, const struct kind *,
                                  int forever)) {
-  for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++)
-    for (int forever = 0; forever < 2; forever++)
-      for (uint64_t n = 1; n < 100000; n++) {
-        if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
-                      (forever && help_long() == 1 && n % STRIDE != 0)))
-          continue;
-        if (!try(n, &kind_list[k], forever) ||
-            atomic_load(&test_state.failures))
-          break;
-        points++;
-      }
+  for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++) {
+    struct attempt attempt = {try, &kind_list[k]};
+    points += stacks_each(kind_list[k].name, 1, STRIDE, try_nth, &attempt);
+  }
 }
 
 /* ---- export -------------------------------------------------------------- */

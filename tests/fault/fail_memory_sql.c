@@ -6,6 +6,8 @@
 */
 #include "fail_sql.h"
 
+#include "stacks.h"
+
 /* SQLite's own allocator, and which of its calls must fail. */
 static struct {
   sqlite3_mem_methods below;
@@ -15,6 +17,9 @@ static struct {
 } heap;
 
 static int strikes(void) {
+  if (atomic_load(&heap.countdown) > 0) {
+    stacks_note();
+  }
   int64_t left = atomic_fetch_sub(&heap.countdown, 1);
   int fails = left == 1 || (left < 1 && heap.forever);
   if (fails)
@@ -71,7 +76,7 @@ static void arm(struct fail_sql *w, uint64_t n, int forever) {
   heap_arm(sqlite_fails ? (int64_t)n : 0, forever);
 }
 
-static void all(int of_sqlite, unsigned stride) {
+static void all(int of_sqlite) {
   struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
   if (!w)
     return;
@@ -81,13 +86,13 @@ static void all(int of_sqlite, unsigned stride) {
   w->fired = fired;
   w->disarm = disarm;
   w->arm = arm;
-  sql_each(w, stride, sqlite_fails ? "SQLite" : "engine", "allocations failed");
+  sql_each(w, sqlite_fails ? "SQLite" : "engine", "allocations failed");
   heap_arm(0, 0);
   sql_end(w);
 }
 
-TEST(no_memory_for_sqlite) { all(1, 23); }
-TEST(no_memory_for_the_engine) { all(0, 17); }
+TEST(no_memory_for_sqlite) { all(1); }
+TEST(no_memory_for_the_engine) { all(0); }
 
 /* Of each table-valued function; each scans at least twice. */
 static const char *const scans[] = {
@@ -144,39 +149,46 @@ static const char scanned[] =
     "SELECT emb_snapshot('words', 'now');"
     "SELECT count(*) FROM t, emb_lookahead(t.name, '[1]');";
 
-/* The first call to fail; the others follow at a distance of help_share(). */
-static int64_t first(void) {
-  return 1 + (int64_t)(test_random() % help_share());
+/* A statement, and its result when nothing fails. */
+struct scan {
+  struct fail_sql *w;
+  const char *sql;
+  struct sql_text wanted;
+};
+
+static int fail_a_scan(void *arg, uint64_t n, int forever) {
+  struct scan *scan = arg;
+  struct fail_sql *w = scan->w;
+  struct sql_text out;
+  if (w->stop)
+    return 0;
+  heap_arm((int64_t)n, forever);
+  int rc = sql_run(w, scan->sql, &out), came = heap.fired;
+  heap_arm(0, 0);
+  if (rc == SQLITE_OK)
+    SQL_CHECK(w, strcmp(out.text, scan->wanted.text) == 0,
+              "call %d: %s, not %s", (int)n, out.text, scan->wanted.text);
+  else
+    SQL_CHECK(w, came && is_memory_code(rc), "call %d gave %d: %s", (int)n, rc,
+              sqlite3_errmsg(w->db));
+  return came;
 }
 
 /* Returns how often an allocation of the scan failed. */
-static int fail_a_scan(struct fail_sql *w, const char *sql) {
-  struct sql_text wanted, out;
-  int came = 1, runs = 0;
+static uint64_t fail_scans(struct fail_sql *w, const char *sql) {
+  struct scan scan = {.w = w, .sql = sql};
   (void)snprintf(w->what, sizeof w->what, "%.60s", sql);
-  int rc = sql_run(w, sql, &wanted);
-  SQL_CHECK(w, rc == SQLITE_OK && wanted.length > 0, "gave %d: %s, %s", rc,
-            sqlite3_errmsg(w->db), wanted.text);
-  for (int64_t n = first(); came && !w->stop; n += help_share(), runs += came) {
-    heap_arm(n, 0);
-    rc = sql_run(w, sql, &out);
-    came = heap.fired;
-    heap_arm(0, 0);
-    if (rc == SQLITE_OK)
-      SQL_CHECK(w, strcmp(out.text, wanted.text) == 0, "call %d: %s, not %s",
-                (int)n, out.text, wanted.text);
-    else
-      SQL_CHECK(w, came && is_memory_code(rc), "call %d gave %d: %s", (int)n,
-                rc, sqlite3_errmsg(w->db));
-  }
-  return runs;
+  int rc = sql_run(w, sql, &scan.wanted);
+  SQL_CHECK(w, rc == SQLITE_OK && scan.wanted.length > 0, "gave %d: %s, %s", rc,
+            sqlite3_errmsg(w->db), scan.wanted.text);
+  return w->stop ? 0 : stacks_each(sql, 1, 0, fail_a_scan, &scan);
 }
 
 TEST(no_memory_for_a_table_valued_function) {
   struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
   struct sql_text out;
   char sql[2000];
-  int runs = 0;
+  uint64_t runs = 0;
   if (!w)
     return;
   (void)snprintf(w->what, sizeof w->what, "scans");
@@ -188,12 +200,13 @@ TEST(no_memory_for_a_table_valued_function) {
   SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
   for (size_t i = 0; i < sizeof scans / sizeof scans[0] && !w->stop; i++) {
     (void)snprintf(sql, sizeof sql, scans[i], w->dir);
-    runs += fail_a_scan(w, sql);
+    runs += fail_scans(w, sql);
   }
   sql_close(w);
   CHECK(sqlite3_memory_used() <= before);
-  printf("%d allocations failed in scans of table-valued functions\n", runs);
-  test_count("allocations failed", (uint64_t)runs);
+  printf("%d allocations failed in scans of table-valued functions\n",
+         (int)runs);
+  test_count("allocations failed", runs);
   sql_end(w);
 }
 
@@ -278,10 +291,22 @@ static const struct {
      "RELEASE a", ""},
 };
 
-/* Returns whether an allocation failed. */
-static int fail_a_statement(struct fail_sql *w, size_t i, int of_sqlite,
-                            int64_t n) {
+struct lone {
+  struct fail_sql *w;
+  size_t i;
+  int of_sqlite;
+};
+
+static int fail_a_statement(void *arg, uint64_t n, int forever) {
+  const struct lone *lone = arg;
+  struct fail_sql *w = lone->w;
+  size_t i = lone->i;
   struct sql_text out;
+  if (w->stop)
+    return 0;
+  (void)snprintf(w->what, sizeof w->what, "%s, %s, call %d",
+                 lone_statements[i].statement,
+                 lone->of_sqlite ? "SQLite" : "engine", (int)n);
   fail_remove(w->dir);
   fail_copy(w->base, w->dir);
   if (!SQL_CHECK(w, sql_open(w) == SQLITE_OK, "open"))
@@ -294,12 +319,12 @@ static int fail_a_statement(struct fail_sql *w, size_t i, int of_sqlite,
                    &out);
   rc = rc ? rc : sql_run(w, lone_statements[i].before, &out);
   SQL_CHECK(w, rc == SQLITE_OK, "before: %s", sqlite3_errmsg(w->db));
-  if (of_sqlite)
-    heap_arm(n, 0);
+  if (lone->of_sqlite)
+    heap_arm((int64_t)n, forever);
   else
-    failing_arm(&w->f, FAILING_MEMORY, (uint64_t)n, 0, ENOMEM);
+    failing_arm(&w->f, FAILING_MEMORY, n, forever, ENOMEM);
   rc = sql_run(w, lone_statements[i].statement, &out);
-  int came = of_sqlite ? heap.fired : w->f.fired > 0;
+  int came = lone->of_sqlite ? heap.fired : w->f.fired > 0;
   heap_arm(0, 0);
   failing_disarm(&w->f);
   SQL_CHECK(w, came || rc == SQLITE_OK, "gave %d: %s", rc,
@@ -329,13 +354,9 @@ TEST(no_memory_for_one_statement_of_a_transaction) {
   for (size_t i = 0; i < sizeof lone_statements / sizeof lone_statements[0];
        i++)
     for (int of_sqlite = 0; of_sqlite < 2; of_sqlite++) {
-      int came = 1;
-      for (int64_t n = first(); came && !w->stop; n += help_share(), runs++) {
-        (void)snprintf(w->what, sizeof w->what, "%s, %s, call %d",
-                       lone_statements[i].statement,
-                       of_sqlite ? "SQLite" : "engine", (int)n);
-        came = fail_a_statement(w, i, of_sqlite, n);
-      }
+      struct lone lone = {w, i, of_sqlite};
+      runs += stacks_each(lone_statements[i].statement, 1, 0, fail_a_statement,
+                          &lone);
     }
   test_count("allocations failed", runs);
   sql_end(w);
@@ -372,40 +393,39 @@ static const char *const text_statements[] = {
     "ALTER TABLE words RENAME TO terms; ALTER TABLE terms RENAME TO words",
 };
 
-/* Fails the first calls one by one, and fewer of the later ones. */
-static int fail_texts(struct fail_sql *w, const char *sql, int forever) {
+static int fail_a_text(void *arg, uint64_t n, int forever) {
+  const struct scan *scan = arg;
+  struct fail_sql *w = scan->w;
+  const char *sql = scan->sql;
   struct sql_text out;
-  int came = 1, runs = 0;
-  (void)snprintf(w->what, sizeof w->what, "%.60s", sql);
-  for (int64_t n = 1; came && !w->stop;
-       n += help_share() + n / 12, runs += came) {
-    heap_arm(n, forever);
-    int rc = sql_run(w, sql, &out);
-    came = heap.fired;
-    heap_arm(0, 0);
-    SQL_CHECK(w, rc == SQLITE_OK || (came && is_memory_code(rc)),
-              "call %d gave %d: %s", (int)n, rc, sqlite3_errmsg(w->db));
-    SQL_CHECK(w, sqlite3_get_autocommit(w->db) || strstr(sql, "BEGIN"),
-              "call %d%s left a transaction open", (int)n,
-              forever ? " and later" : "");
-    if (!sqlite3_get_autocommit(w->db))
-      (void)sql_run(w, "ROLLBACK", &out);
-    (void)sql_run(w, "ALTER TABLE terms RENAME TO words", &out);
-    rc = sql_run(w,
-                 "INSERT INTO words(words) VALUES('integrity-check'); "
-                 "SELECT emb_to_json(emb_get('words', '[\"dog\"]'))",
-                 &out);
-    SQL_CHECK(w, rc == SQLITE_OK && strstr(out.text, "[3,4]"),
-              "after call %d: %d, %s, %s", (int)n, rc, sqlite3_errmsg(w->db),
-              out.text);
-  }
-  return runs;
+  if (w->stop)
+    return 0;
+  heap_arm((int64_t)n, forever);
+  int rc = sql_run(w, sql, &out);
+  int came = heap.fired;
+  heap_arm(0, 0);
+  SQL_CHECK(w, rc == SQLITE_OK || (came && is_memory_code(rc)),
+            "call %d gave %d: %s", (int)n, rc, sqlite3_errmsg(w->db));
+  SQL_CHECK(w, sqlite3_get_autocommit(w->db) || strstr(sql, "BEGIN"),
+            "call %d%s left a transaction open", (int)n,
+            forever ? " and later" : "");
+  if (!sqlite3_get_autocommit(w->db))
+    (void)sql_run(w, "ROLLBACK", &out);
+  (void)sql_run(w, "ALTER TABLE terms RENAME TO words", &out);
+  rc = sql_run(w,
+               "INSERT INTO words(words) VALUES('integrity-check'); "
+               "SELECT emb_to_json(emb_get('words', '[\"dog\"]'))",
+               &out);
+  SQL_CHECK(w, rc == SQLITE_OK && strstr(out.text, "[3,4]"),
+            "after call %d: %d, %s, %s", (int)n, rc, sqlite3_errmsg(w->db),
+            out.text);
+  return came;
 }
 
 TEST(no_memory_for_text_keys) {
   struct fail_sql *w = sql_start(test_dir_in("/dev/shm"));
   struct sql_text out;
-  int runs = 0;
+  uint64_t runs = 0;
   if (!w)
     return;
   (void)snprintf(w->what, sizeof w->what, "text keys");
@@ -425,12 +445,15 @@ TEST(no_memory_for_text_keys) {
                     &out);
   SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));
   for (size_t i = 0;
-       i < sizeof text_statements / sizeof text_statements[0] && !w->stop; i++)
-    for (int forever = 0; forever < 2; forever++)
-      runs += fail_texts(w, text_statements[i], forever);
+       i < sizeof text_statements / sizeof text_statements[0] && !w->stop;
+       i++) {
+    struct scan scan = {.w = w, .sql = text_statements[i]};
+    (void)snprintf(w->what, sizeof w->what, "%.60s", scan.sql);
+    runs += stacks_each(scan.sql, 4, 2, fail_a_text, &scan);
+  }
   sql_close(w);
   CHECK(sqlite3_memory_used() <= before);
-  printf("%d allocations failed with text keys\n", runs);
-  test_count("allocations failed", (uint64_t)runs);
+  printf("%d allocations failed with text keys\n", (int)runs);
+  test_count("allocations failed", runs);
   sql_end(w);
 }

@@ -12,11 +12,12 @@
 
 #include "engine/table/owner/registry.h"
 #include "failing.h"
+#include "stacks.h"
 #include "files.h"
 
 #include <errno.h>
 
-enum { KEYS = 1200, STEPS = 60, STRIDE = 7 };
+enum { KEYS = 1200, STEPS = 60 };
 
 static struct failing f;
 static struct near model, saved;
@@ -24,13 +25,15 @@ static char source[320], work[320];
 static uint64_t points, failed_own;
 
 struct kind {
+  const char *name;
   uint32_t kinds;
   int error;
 };
-static const struct kind kind_list[] = {{FAILING_IO, EIO},
-                                        {FAILING_WRITES, ENOSPC},
-                                        {FAILING_MEMORY, ENOMEM},
-                                        {FAILING_DESCRIPTORS, EMFILE}};
+static const struct kind kind_list[] = {
+    {"EIO", FAILING_IO, EIO},
+    {"ENOSPC", FAILING_WRITES, ENOSPC},
+    {"ENOMEM", FAILING_MEMORY, ENOMEM},
+    {"EMFILE", FAILING_DESCRIPTORS, EMFILE}};
 
 static int good(int holds, int line, uint64_t n, const char *what, int is) {
   return test_check(holds, __FILE__, line, "call %" PRIu64 " (%s %s): %s: %d",
@@ -121,18 +124,14 @@ static int try(uint64_t n, const struct kind *kind, int forever) {
   return fired;
 }
 
+static int try_nth(void *arg, uint64_t n, int forever) {
+  return !atomic_load(&test_state.failures) && try(n, arg, forever);
+}
+
 static void fail_each(void) {
   for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++)
-    for (int forever = 0; forever < 2; forever++)
-      for (uint64_t n = 1; n < 100000; n++) {
-        if (n > 1 && ((n + test_state.seed) % help_share() != 0 ||
-                      (help_long() == 1 && n > 20 && n % STRIDE != 0)))
-          continue;
-        if (!try(n, &kind_list[k], forever) ||
-            atomic_load(&test_state.failures))
-          break;
-        points++;
-      }
+    points += stacks_each(kind_list[k].name, 1, 1, try_nth,
+                          (void *)(uintptr_t)&kind_list[k]);
 }
 
 static void unmake(void) {

@@ -8,6 +8,7 @@
 ** n.
 */
 #include "failing.h"
+#include "stacks.h"
 #include "test.h"
 
 #include "engine/emb.h"
@@ -130,40 +131,38 @@ static int work(int direct, emb_err *err) {
   return rc;
 }
 
-static void fail_each(uint32_t kinds, int error, int forever, int direct) {
-  const char *share = getenv("SHARE");
-  uint64_t step = share && atoi(share) > 0 ? (uint64_t)atoi(share) : 1;
-  for (uint64_t n = 1;; n += step) {
-    emb_err err = {0, ""};
-    failing_arm(&f, kinds, n, forever, error);
-    int rc = work(direct, &err);
-    uint64_t fired = f.fired;
-    failing_disarm(&f);
-    if (rc && !CHECK(err.code == rc && err.text[0]))
-      printf("call %d of %s\n", (int)n, failing_name(f.first));
-    if (!CHECK_EQ_INT(failing_out(&f), 0))
-      return;
-    if (fired == 0)
-      return;
-    points++;
-    if (!CHECK_EQ_INT(work(direct, &err), EMB_OK))
-      return;
-  }
+struct kind {
+  const char *name;
+  uint32_t kinds;
+  int error;
+  int direct;
+};
+
+static int try_nth(void *arg, uint64_t n, int forever) {
+  const struct kind *kind = arg;
+  emb_err err = {0, ""};
+  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  int rc = work(kind->direct, &err), fired = f.fired > 0;
+  failing_disarm(&f);
+  if (rc && !CHECK(err.code == rc && err.text[0]))
+    printf("call %d of %s\n", (int)n, failing_name(f.first));
+  CHECK_EQ_INT(failing_out(&f), 0);
+  CHECK_EQ_INT(work(kind->direct, &err), EMB_OK);
+  return fired;
 }
 
 TEST(each_call_fails) {
-  static const struct {
-    uint32_t kinds;
-    int error;
-  } all[] = {{FAILING_IO, EIO},
-             {FAILING_MEMORY, ENOMEM},
-             {FAILING_DESCRIPTORS, EMFILE}};
+  struct kind all[] = {{"EIO", FAILING_IO, EIO, 0},
+                       {"EIO, direct", FAILING_IO, EIO, 1},
+                       {"ENOMEM", FAILING_MEMORY, ENOMEM, 0},
+                       {"ENOMEM, direct", FAILING_MEMORY, ENOMEM, 1},
+                       {"EMFILE", FAILING_DESCRIPTORS, EMFILE, 0},
+                       {"EMFILE, direct", FAILING_DESCRIPTORS, EMFILE, 1}};
   write_files();
   failing_init(&f, &env_posix, test_random());
   env_set_default(&f.env);
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-    for (int how = 0; how < 4; how++)
-      fail_each(all[i].kinds, all[i].error, how & 1, how >> 1);
+    points += stacks_each(all[i].name, 1, 1, try_nth, &all[i]);
   env_set_default(&env_posix);
   failing_free(&f);
   test_count("failures while samples are read", points);

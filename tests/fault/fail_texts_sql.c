@@ -10,6 +10,7 @@
 **           text, and rows that existed before are unchanged.
 */
 #include "sql_help.h"
+#include "stacks.h"
 
 #include <stdlib.h>
 
@@ -27,6 +28,8 @@ static struct {
 } disk;
 
 static int disk_fails(void) {
+  if (disk.countdown > 0)
+    stacks_note();
   int64_t left = disk.countdown--;
   int fails = left == 1 || (left < 1 && disk.forever);
   disk.fired |= fails;
@@ -171,11 +174,19 @@ static int is_disk_code(int code) {
          code == SQLITE_CANTOPEN;
 }
 
+struct text_call {
+  sqlite3 *db;
+  const char *sql;
+  int code; /* of what fails */
+};
+
 /* Restores the rows of `other` for the last of the calls; one text too many
 ** does no harm. */
-static int fail_a_call(sqlite3 *db, const char *sql, int64_t n, int forever,
-                       int code) {
-  disk_arm(n, forever, code);
+static int fail_a_call(void *arg, uint64_t n, int forever) {
+  const struct text_call *call = arg;
+  sqlite3 *db = call->db;
+  const char *sql = call->sql;
+  disk_arm((int64_t)n, forever, call->code);
   int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
   int came = disk.fired;
   disk_arm(0, 0, 0);
@@ -208,20 +219,20 @@ static void fail_all(const char *journal) {
   sqlite3 *db = texts_open(file, journal);
   CHECK(sql_runs(db, "CREATE VIRTUAL TABLE words USING emb(word TEXT PRIMARY "
                      "KEY, vector FLOAT[2], memory='4MB', insert_on=lookup, "
-                     "commit='engine'); "
+                     "timeout=20, commit='engine'); "
                      "CREATE VIRTUAL TABLE other USING emb(vector FLOAT[2], "
-                     "+label TEXT, memory='4MB', commit='engine'); "
+                     "+label TEXT, memory='4MB', timeout=20, commit='engine'); "
                      "INSERT INTO words VALUES('dog', '[3,4]'); "
                      "INSERT INTO other_rows VALUES(0, 'x'), (1, 'x'), "
                      "(2, 'x')"));
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-    for (int forever = 0; forever < 2; forever++)
-      for (int code = 0; code < 2; code++) {
-        int came = 1;
-        for (int64_t n = 1; came && n < 200; n++, runs++)
-          came = fail_a_call(db, calls[i], n, forever,
-                             code ? SQLITE_FULL : SQLITE_IOERR_WRITE);
-      }
+    for (int full = 0; full < 2; full++) {
+      struct text_call call = {db, calls[i],
+                               full ? SQLITE_FULL : SQLITE_IOERR_WRITE};
+      char group[20];
+      (void)snprintf(group, sizeof group, "%d %d", (int)i, full);
+      runs += stacks_each(group, 1, 1, fail_a_call, &call);
+    }
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
   test_count("SQLite's I/O calls failed", runs);
 }

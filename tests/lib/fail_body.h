@@ -24,10 +24,8 @@ struct fail *fail_start(struct fail_base bases[BASES], const char *dir);
 
 void fail_end(struct fail *w);
 
-/* All bodies whose name contains BODY.  One call in `stride` fails once; for
-** one in FAIL_STRIDE of these all later calls fail too; with LONG every
-** call. */
+/* All bodies whose name contains BODY: see fail_each. */
 void fail_all(struct fail *w, const struct fail_base bases[BASES],
-              uint32_t kinds, int error, unsigned stride);
+              uint32_t kinds, int error);
 
 #endif

@@ -15,9 +15,8 @@
 **           prepare, makes `after` the same as `now`.  Keys of transactions
 **           change together.
 ** LOOP      fail_each runs a body from a copy of a prepared directory, once
-**           for each call that can be failed, until a run ends before its
-**           call came.  Without LONG, failures that last are tried for one
-**           call in FAIL_STRIDE only.
+**           for each call that stacks.h chooses.  Without LONG, failures that
+**           last are tried for one call in FAIL_STRIDE only.
 ** AFTER     a run: reads continue; writes are refused if the log or the
 **           manifest could not be written, unless there was no space, then
 **           they continue; closing gives everything back to the env; the
@@ -189,10 +188,9 @@ struct fail_base { /* a prepared directory, and its content */
 extern char fail_watched[200];
 void fail_alarm(int signal);
 
-/* Fails calls of these kinds in turn: one in `stride`, which the seed chooses.
-** Returns how many. */
-int fail_each(struct fail *w, const struct fail_case *c,
-              const struct fail_base *base, uint32_t kinds, int forever,
-              int error, unsigned stride);
+/* Fails the calls of these kinds that stacks.h chooses.  Returns how many runs
+** there were. */
+uint64_t fail_each(struct fail *w, const struct fail_case *c,
+                   const struct fail_base *base, uint32_t kinds, int error);
 
 #endif

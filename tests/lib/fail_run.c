@@ -5,6 +5,8 @@
 */
 #include "fail_help.h"
 
+#include "stacks.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -195,14 +197,22 @@ static int fail_run(struct fail *w, const struct fail_case *c,
   return came;
 }
 
-int fail_each(struct fail *w, const struct fail_case *c,
-              const struct fail_base *base, uint32_t kinds, int forever,
-              int error, unsigned stride) {
-  int runs = 0;
-  uint64_t n = 1 + test_random() % stride;
-  for (; fail_run(w, c, base, kinds, n, forever, error) &&
-         test_state.failures < TEST_PRINT_MAX;
-       n += stride)
-    runs++;
-  return runs;
+/* What fails in the runs of a body. */
+struct fail_kind {
+  struct fail *w;
+  const struct fail_case *c;
+  const struct fail_base *base;
+  uint32_t kinds;
+  int error;
+};
+
+static int fail_nth(void *arg, uint64_t n, int forever) {
+  const struct fail_kind *k = arg;
+  return fail_run(k->w, k->c, k->base, k->kinds, n, forever, k->error);
+}
+
+uint64_t fail_each(struct fail *w, const struct fail_case *c,
+                   const struct fail_base *base, uint32_t kinds, int error) {
+  struct fail_kind kind = {w, c, base, kinds, error};
+  return stacks_each(c->name, 4, FAIL_STRIDE, fail_nth, &kind);
 }

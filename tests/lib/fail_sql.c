@@ -5,33 +5,38 @@
 */
 #include "fail_sql.h"
 
+#include "stacks.h"
+
 #include <signal.h>
 
 static const struct fail_sql_step {
   const char *sql;
   int writes; /* changes p and items */
+  int begins; /* a scene */
 } fail_steps[FAIL_STEPS] = {
-    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 7", 0},
+    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 7", 0, 1},
     {"SELECT sum(emb_dot(vector, " FAIL_ONE ")) FROM items "
      "WHERE key IN (1, 5, 9, 77, 5000)",
-     0},
-    {"SELECT length(vectors), hex(found) FROM items('[3,8,4000]')", 0},
+     0, 0},
+    {"SELECT length(vectors), hex(found) FROM items('[3,8,4000]')", 0, 0},
     {"BEGIN; INSERT INTO p VALUES(401, 3), (402, 4); "
      "INSERT INTO items SELECT id, emb_scale(" FAIL_ONE ", val) FROM p "
      "WHERE id > 400; "
      "UPDATE p SET val = 9 WHERE id IN (4, 5, 6); "
      "UPDATE items SET vector = emb_scale(" FAIL_ONE ", 9) "
      "WHERE key IN (4, 5, 6); COMMIT",
-     1},
-    {"SELECT count(*), sum(emb_dot(vector, " FAIL_ONE ")) FROM items", 0},
-    {"SELECT key FROM items WHERE key BETWEEN 90 AND 95 ORDER BY key DESC", 0},
+     1, 1},
+    {"SELECT count(*), sum(emb_dot(vector, " FAIL_ONE ")) FROM items", 0, 0},
+    {"SELECT key FROM items WHERE key BETWEEN 90 AND 95 ORDER BY key DESC", 0,
+     0},
+    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 401", 0, 0},
     {"SELECT emb_dot(emb_get('items', '[11]'), " FAIL_ONE "), "
      "length(emb_peek('items', '[12,13,-1]'))",
-     0},
+     0, 1},
     {"SELECT emb_dot(emb_bag('items', '[11,12,11]', '[0]', 'sum', "
      "'[1,2,-1]'), " FAIL_ONE "), "
      "length(emb_bag('items', '[-1]', '[0,0]', 'mean'))",
-     0},
+     0, 0},
     {"CREATE VIRTUAL TABLE IF NOT EXISTS trained USING emb(vector FLOAT[2], "
      "memory='4MB', optimizer='sgd(lr=1)'); "
      "INSERT OR REPLACE INTO trained(key, vector) VALUES(1, '[1,2]'), "
@@ -40,36 +45,36 @@ static const struct fail_sql_step {
      "'[0,0,0,0]'); "
      "SELECT emb_to_json(emb_bag('trained', '[1,2,1]', '[0,2]', 'sqrtn')); "
      "DROP TABLE trained",
-     0},
-    {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0},
-    {"SELECT emb_lookahead_wait('items') > 0", 0},
+     0, 1},
+    {"SELECT count(*) FROM emb_lookahead('items', '[20,21,22,23]')", 0, 1},
+    {"SELECT emb_lookahead_wait('items') > 0", 0, 0},
     {"SELECT key, round(distance, 3), emb_dot(vector, " FAIL_ONE ") FROM items "
      "WHERE vector MATCH " FAIL_ONE " AND k = 4 AND key IN (2, 3, 5, 7, 11)",
-     0},
+     0, 0},
     {"SELECT count(*) FROM (SELECT key FROM items WHERE vector MATCH " FAIL_ONE
      " ORDER BY distance LIMIT 200)",
-     0},
+     0, 1},
     {"SELECT query, rank FROM emb_nearest('items', 'rows', 2, 'radius=1e9') "
      "WHERE query < 3 ORDER BY 1, 2",
-     0},
+     0, 0},
     {"SELECT count(vector) FROM emb_sample('items', 20, 'uniform', "
      "'seed=1', '[1,2,3]')",
-     0},
+     0, 1},
     {"SELECT length(emb_sample_keys('items', 1000000)) > 0, length(keys) "
      "FROM emb_sample_batch('items', 10, 'log-uniform', 'range=40')",
-     0},
+     0, 0},
     {"SELECT length(emb_prefetch_synchronize('items', "
      "emb_prefetch('items', '[30,31,32]')))",
-     0},
-    {"SELECT sum(value) FROM emb_each('[1,2,4]')", 0},
-    {"SELECT count(*) > 20 FROM emb_stats('items')", 0},
-    {"SELECT name, state FROM emb_tables", 0},
+     0, 0},
+    {"SELECT sum(value) FROM emb_each('[1,2,4]')", 0, 1},
+    {"SELECT count(*) > 20 FROM emb_stats('items')", 0, 0},
+    {"SELECT name, state FROM emb_tables", 0, 0},
     {"BEGIN; INSERT INTO items(items, arg) VALUES('set memory', '6MB'); "
      "INSERT INTO items(items, arg) VALUES('set timeout', 6000); COMMIT; "
      "SELECT options FROM emb_tables WHERE name = 'items'",
-     0},
-    {"INSERT INTO items(items, arg) VALUES('memory', '9MB')", 0},
-    {"INSERT INTO items(items, arg) VALUES('set memory', NULL)", 0},
+     0, 1},
+    {"INSERT INTO items(items, arg) VALUES('memory', '9MB')", 0, 0},
+    {"INSERT INTO items(items, arg) VALUES('set memory', NULL)", 0, 0},
     {"BEGIN; DELETE FROM p WHERE id < 4; DELETE FROM items WHERE key < 4; "
      "SAVEPOINT a; UPDATE p SET val = 2 WHERE id = 50; "
      "UPDATE items SET vector = emb_scale(" FAIL_ONE ", 2) WHERE key = 50; "
@@ -77,41 +82,41 @@ static const struct fail_sql_step {
      "INSERT OR REPLACE INTO p VALUES(60, 12); "
      "INSERT OR REPLACE INTO items VALUES(60, emb_scale(" FAIL_ONE ", 12)); "
      "COMMIT",
-     1},
+     1, 1},
     {"BEGIN; UPDATE p SET val = val + 1 WHERE id BETWEEN 100 AND 120; "
      "UPDATE items SET vector = emb_add(vector, " FAIL_ONE ") "
      "WHERE key BETWEEN 100 AND 120; ROLLBACK",
-     0},
-    {"INSERT INTO items(items) VALUES('checkpoint')", 0},
+     0, 0},
+    {"INSERT INTO items(items) VALUES('checkpoint')", 0, 0},
     {"BEGIN; UPDATE p SET val = val + 1 WHERE id BETWEEN 100 AND 120; "
      "UPDATE items SET vector = emb_add(vector, " FAIL_ONE ") "
      "WHERE key BETWEEN 100 AND 120; COMMIT",
-     1},
-    {"INSERT INTO items(items) VALUES('optimize')", 0},
+     1, 1},
+    {"INSERT INTO items(items) VALUES('optimize')", 0, 0},
     {"CREATE VIRTUAL TABLE IF NOT EXISTS extra USING emb(vector FLOAT[2] "
      "metric=dot index='ivf(lists=2, code=none)', memory='4MB', index=none, "
      "+label INTEGER INDEXED, +note)",
-     0},
+     0, 1},
     {"INSERT OR REPLACE INTO extra VALUES(1, '[1,2]', 5, 'a'), "
      "(2, '[3,4]', 6, NULL); "
      "UPDATE OR REPLACE extra SET key = 3, note = 'b' WHERE label = 6",
-     0},
+     0, 0},
     {"SELECT key, distance, note FROM extra WHERE vector MATCH '[1,1]' AND "
      "k = 3 AND probes = 2 AND label IN (5, 6) AND note IS NOT NULL",
+     0, 0},
+    {"SELECT * FROM emb_nearest('extra', '[[1,1],[2,0]]', 1, 'probes=1')", 0,
      0},
-    {"SELECT * FROM emb_nearest('extra', '[[1,1],[2,0]]', 1, 'probes=1')", 0},
     {"INSERT INTO extra(extra, arg) VALUES('set vector.index', 'ivf(code=1)')",
-     0},
-    {"SELECT emb_to_json(emb_sum(vector)) FROM extra", 0},
+     0, 0},
+    {"SELECT emb_to_json(emb_sum(vector)) FROM extra", 0, 0},
     {"INSERT INTO extra(extra, arg) VALUES('set memory', '5MB'), "
      "('set vector.index', NULL), ('set vector.metric', 'l2')",
-     0},
-    {"ALTER TABLE extra RENAME TO other", 0},
-    {"SELECT key, emb_to_json(vector), note FROM other WHERE label > 4", 0},
-    {"SELECT options FROM emb_tables WHERE name = 'other'", 0},
-    {"DROP TABLE other", 0},
-    {"SELECT emb_gc() >= 0", 0},
-    {"SELECT emb_dot(vector, " FAIL_ONE ") FROM items WHERE key = 401", 0},
+     0, 0},
+    {"ALTER TABLE extra RENAME TO other", 0, 0},
+    {"SELECT key, emb_to_json(vector), note FROM other WHERE label > 4", 0, 0},
+    {"SELECT options FROM emb_tables WHERE name = 'other'", 0, 0},
+    {"DROP TABLE other", 0, 0},
+    {"SELECT emb_gc() >= 0", 0, 0},
 };
 
 int sql_say(struct fail_sql *w, int line, const char *format, ...) {
@@ -203,7 +208,7 @@ int64_t sql_after[FAIL_STEPS];
 
 static void sql_steps(struct fail_sql *w, int learn) {
   int known = 1; /* all writes so far have been done */
-  for (int i = 0; i < FAIL_STEPS && !w->stop; i++) {
+  for (int i = w->from; i < w->to && !w->stop; i++) {
     int done = sql_step(w, i);
     if (!done && !sqlite3_get_autocommit(w->db))
       (void)sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
@@ -290,28 +295,30 @@ void sql_run_all(struct fail_sql *w, int learn) {
   (void)alarm(0);
 }
 
-void sql_each(struct fail_sql *w, unsigned stride, const char *name,
-              const char *counted) {
-  (void)snprintf(w->what, sizeof w->what, "nothing fails");
-  sql_run_all(w, 1);
-  for (int forever = 0; forever < 2; forever++) {
-    unsigned step = help_long() > 1
-                        ? 1
-                        : stride * help_share() * (forever ? FAIL_STRIDE : 1);
-    uint64_t n = 1 + test_random() % step;
-    int runs = 0;
-    w->again = w->memory && !forever;
-    for (int came = 1; came && test_state.failures < TEST_PRINT_MAX;
-         n += step, runs += came) {
-      w->arm(w, n, forever);
-      sql_run_all(w, 0);
-      came = w->fired(w);
-    }
-    printf("%-26s %5d %s %s\n", name, runs, counted,
-           forever ? "for ever" : "once");
-    test_count(counted, (uint64_t)runs);
-  }
+/* The steps from..to-1. */
+static int sql_fail(void *arg, uint64_t n, int forever) {
+  struct fail_sql *w = arg;
+  w->again = w->memory && !forever;
+  w->arm(w, n, forever);
+  sql_run_all(w, 0);
   w->again = 0;
+  return w->fired(w);
+}
+
+void sql_each(struct fail_sql *w, const char *name, const char *counted) {
+  uint64_t runs = 0;
+  for (w->from = 0; w->from < FAIL_STEPS; w->from = w->to) {
+    w->to = w->from + 1;
+    while (w->to < FAIL_STEPS &&
+           (help_long() > 1 || !fail_steps[w->to].begins)) {
+      w->to++;
+    }
+    (void)snprintf(w->what, sizeof w->what, "nothing fails");
+    sql_run_all(w, 1);
+    runs += stacks_each(fail_steps[w->from].sql, 4, FAIL_STRIDE, sql_fail, w);
+  }
+  printf("%-26s %5d %s\n", name, (int)runs, counted);
+  test_count(counted, runs);
 }
 
 struct fail_sql *sql_start(const char *dir) {

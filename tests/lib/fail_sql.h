@@ -6,9 +6,11 @@
 ** TABLES    items holds emb_scale(one, n) where p, an ordinary table, holds n.
 **           Each transaction changes both, so a difference is an error.
 **           `state` is one number for all of p.
-** STEPS     A step that failed is rolled back and, when only memory failed and
-**           only once, tried again: then it works, and gives the same result
-**           as when nothing fails.
+** STEPS     are the statements.  Each scene of them starts from the same
+**           database; with LONG all are one scene.  A step that failed is
+**           rolled back and, when only memory failed and only once, tried
+**           again: then it works, and gives the same result as when nothing
+**           fails.
 ** AFTER     a run the database is closed and reopened: both tables agree, the
 **           state is that of the last COMMIT that returned, or of one that
 **           failed after it; 'integrity-check' is content; emb_gc finds no
@@ -36,6 +38,7 @@ struct fail_sql {
   void (*disarm)(struct fail_sql *);
   /* The n-th call fails, or all from there on; `what` must say which. */
   void (*arm)(struct fail_sql *, uint64_t n, int forever);
+  int from, to;                   /* the steps of the scene */
   int again;                      /* a step that failed works then */
   char *wanted[FAIL_STEPS];       /* results when nothing fails */
   int64_t states[FAIL_STEPS + 1]; /* that p may have */
@@ -73,11 +76,10 @@ void sql_check_all(struct fail_sql *w);
 
 void sql_run_all(struct fail_sql *w, int learn);
 
-/* A run in which nothing fails, then runs in which calls fail in turn, once
-** or from then on: one in `stride`, which the seed chooses.  Prints for
-** `name` how many `counted` there were. */
-void sql_each(struct fail_sql *w, unsigned stride, const char *name,
-              const char *counted);
+/* For each scene a run in which nothing fails, then one for each call that
+** stacks.h chooses: it fails, and in some runs all later ones do, too.  Prints
+** for `name` how many `counted` there were. */
+void sql_each(struct fail_sql *w, const char *name, const char *counted);
 
 /* The database from which all runs start, and their results. */
 struct fail_sql *sql_start(const char *dir);

@@ -4,6 +4,8 @@
 */
 #include "failing.h"
 
+#include "stacks.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,7 @@ static int strike(struct env *env, enum failing_kind kind, const char *path) {
   pthread_mutex_lock(&f->lock);
   if (f->nth != 0 && (f->kinds & FAILING_BIT(kind)) != 0) {
     f->calls++;
+    stacks_note();
     if (f->calls == f->nth || (f->forever && f->calls > f->nth)) {
       error = f->error;
       if (f->fired++ == 0) {

@@ -18,6 +18,7 @@
 #include "fail_help.h"
 
 #include "disk.h"
+#include "stacks.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -35,6 +36,8 @@ static struct {
 } heap;
 
 static int heap_strikes(void) {
+  if (heap.countdown)
+    stacks_note();
   int64_t left = heap.countdown ? heap.countdown-- : 0;
   heap.fired |= left == 1;
   return left == 1;
@@ -68,6 +71,7 @@ static int vfs_strikes(void) {
   if (!vfs.nth)
     return 0;
   vfs.calls++;
+  stacks_note();
   if (vfs.calls == vfs.nth || (vfs.forever && vfs.calls > vfs.nth)) {
     vfs.fired = 1;
     if (vfs.kills)
@@ -394,7 +398,16 @@ static int run_fault(int kind, int64_t n, int forever, int target) {
   return fired;
 }
 
-static void fail_all(int kind, unsigned stride) {
+struct fault {
+  int kind, target;
+};
+
+static int fail_nth(void *arg, uint64_t n, int forever) {
+  const struct fault *fault = arg;
+  return run_fault(fault->kind, (int64_t)n, forever, fault->target);
+}
+
+static void fail_all(int kind) {
   if (THREAD_SANITIZED)
     SKIP("one thread");
   (void)signal(SIGALRM, fail_alarm);
@@ -402,16 +415,12 @@ static void fail_all(int kind, unsigned stride) {
   env_set_default(&failing.env);
   take_calls();
   if (make_base()) {
-    for (int run = 0; run < 2 * TARGETS; run++) {
-      int target = run % TARGETS, forever = run / TARGETS, runs = 0;
-      unsigned step = stride * help_share() * (forever ? 3 : 1);
-      int64_t n = 1 + (int64_t)(test_random() % step);
-      if (forever && (kind == ENGINE_MEMORY || kind == SQLITE_MEMORY))
-        continue;
-      for (int came = 1; came && test_state.failures < TEST_PRINT_MAX;
-           n += step, runs += came)
-        came = run_fault(kind, n, forever, target);
-      test_count("faults of a backup", (uint64_t)runs);
+    /* When memory is short for ever, no backup can be made. */
+    unsigned lasting = kind == ENGINE_MEMORY || kind == SQLITE_MEMORY ? 0 : 3;
+    for (int target = 0; target < TARGETS; target++) {
+      struct fault fault = {kind, target};
+      test_count("faults of a backup",
+                 stacks_each(targets[target], 4, lasting, fail_nth, &fault));
     }
   }
   fail_remove(dir);
@@ -419,11 +428,11 @@ static void fail_all(int kind, unsigned stride) {
   failing_free(&failing);
 }
 
-TEST(any_call_of_the_engine_gives_EIO) { fail_all(ENGINE_IO, 2); }
-TEST(a_full_disk) { fail_all(ENGINE_FULL, 2); }
-TEST(no_memory_for_the_engine) { fail_all(ENGINE_MEMORY, 2); }
-TEST(no_memory_for_sqlite) { fail_all(SQLITE_MEMORY, 331); }
-TEST(sqlite_finds_the_disk_full) { fail_all(SQLITE_FULL_DISK, 1); }
+TEST(any_call_of_the_engine_gives_EIO) { fail_all(ENGINE_IO); }
+TEST(a_full_disk) { fail_all(ENGINE_FULL); }
+TEST(no_memory_for_the_engine) { fail_all(ENGINE_MEMORY); }
+TEST(no_memory_for_sqlite) { fail_all(SQLITE_MEMORY); }
+TEST(sqlite_finds_the_disk_full) { fail_all(SQLITE_FULL_DISK); }
 
 /* Only what the rows of copy.db-backup-new name belongs to a half backup. */
 TEST(a_half_with_something_else_in_it) {
