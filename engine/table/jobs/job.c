@@ -86,7 +86,8 @@ static void unlink_job(struct jobs *jobs, struct job *job) {
 ** slice of its own (J2)? */
 static int must_wait(const struct jobs *jobs, const struct job *job) {
   for (const struct job *j = jobs->first; j && j != job; j = j->next) {
-    if (j->kind == JOB_WRITE && j->session == job->session) {
+    if (j->kind == JOB_WRITE && j->session == job->session &&
+        !EMB_SEED(SEED_WRITES_BACK_UNORDERED)) {
       return 1;
     }
   }
@@ -123,7 +124,7 @@ static void give_result(emb_store *store, const struct slice *slice, int rc,
                         const emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct job *job = slice->job;
-  if (rc && !job->rc) {
+  if (rc && !job->rc && !EMB_SEED(SEED_JOB_ERROR_LOST)) {
     job->rc = rc;
     job->err = *err;
   }
