@@ -60,7 +60,7 @@ float bag__divisor(const emb_bags *bags, size_t keys) {
 
 static void bag_begin(void *arg) {
   struct bag_pool *pool = arg;
-  pool->bag = EMB_SEED(SEED_BAGS_GO_ON_AFTER_RESTART) ? pool->bag : 0;
+  pool->bag = 0;
 }
 
 /* Writes the result of the current bag, whose last key has arrived. */
