@@ -62,7 +62,8 @@ uint64_t cache_next(struct cache *cache) {
   }
   while (!atomic_load_explicit(&cache->frames[cache->hand_frame],
                                memory_order_relaxed) ||
-         cache->hand_frame + 1 == cache->closing ||
+         (cache->hand_frame + 1 == cache->closing &&
+          !EMB_SEED(SEED_CLOSED_FRAME_FILLED)) ||
          cache->hand_slot >= cache->slots_per_frame) {
     cache->hand_slot = 0;
     cache->hand_frame = (cache->hand_frame + 1) % cache->frames_max;

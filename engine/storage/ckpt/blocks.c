@@ -24,6 +24,8 @@ void blocks_flush(struct blocks *w) {
 
 void blocks_finish(struct blocks *w) {
   struct block *block = &w->blocks[w->filled];
+  emb_assert(w->filled < BLOCKS_BUFFER);
+  emb_assert(block->kind != 0); /* it holds something */
   block->sum = hash_sum((char *)block + 8, BLOCK_BYTES - 8, w->salt,
                         w->written + w->filled);
   if (++w->filled == BLOCKS_BUFFER) {
@@ -34,6 +36,7 @@ void blocks_finish(struct blocks *w) {
 
 void blocks_pair(struct blocks *w, uint32_t kind, uint64_t a, uint64_t b) {
   struct block *block = &w->blocks[w->filled];
+  emb_assert(kind != BLOCK_SIZES && kind != BLOCK_HEAD); /* not pairs */
   if (block->count && (block->kind != kind || block->count == BLOCK_PAIRS)) {
     blocks_finish(w);
     block = &w->blocks[w->filled];

@@ -248,6 +248,7 @@ int identity_check(struct core *core, emb_err *err) {
 
 int identity__open(struct core *core, struct env_file **file, emb_err *err) {
   struct verdict verdict = {NULL, NULL, NULL};
+  emb_assert(core->identity.is_noted); /* P3 */
   int os = open_manifest(core, ENV_WRITE, file, &verdict);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot open %s/" MANIFEST_NAME,

@@ -42,6 +42,7 @@ void readers__hold(struct core *core, const uint64_t *extents, uint64_t count,
   core->env->release(core->env, r->held);
   r->held = all;
   atomic_store(&r->count, n);
+  emb_check(readers_valid(core));
 }
 
 static int too_much(const struct core *core) {
@@ -71,6 +72,7 @@ uint64_t readers_release(struct core *core, uint64_t generation, int is_new) {
     }
   }
   atomic_store(&r->count, left);
+  emb_check(readers_valid(core));
   uint64_t slots = log_free_left(&core->log, is_new ? generation : 0, lowest);
   if (lowest == UINT64_MAX) {
     log_withhold(&core->log, 0);

@@ -36,6 +36,8 @@
 
 #define READERS_BYTES (UINT64_C(1) << 30)
 
+/* Only in self-checking builds; under ckpt_lock. */
+int readers_valid(const struct core *core);
 /* Returns the lowest lock below index file `generation`, or UINT64_MAX if there
 ** is none. */
 uint64_t readers__lowest(struct core *core, uint64_t generation);

@@ -4,6 +4,8 @@
 */
 #include "read.h"
 
+#include "engine/base/debug.h"
+
 static int read_out_of_memory(emb_err *err) {
   return err_set(err, EMB_NOMEM, "out of memory");
 }
@@ -180,6 +182,7 @@ int pack_next(struct pack_reader *r, const struct pack_row **row,
       return rc;
     }
   }
+  emb_check_some(16, pack_reader_valid(r));
   r->row++;
   r->now.key = r->keys[i];
   r->now.version = r->versions[i];

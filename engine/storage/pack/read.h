@@ -47,6 +47,9 @@ struct pack_reader {
   uint64_t plain_have; /* its number; UINT64_MAX: none */
 };
 
+/* Only in self-checking builds: between two calls. */
+int pack_reader_valid(const struct pack_reader *r);
+
 int read__bad(const struct pack_reader *r, uint64_t offset, const char *what,
               emb_err *err);
 struct read_request {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/debug.h"
 #include "pack.h"
 
 #define UNIT 4096u
@@ -127,6 +128,7 @@ int sink__open(struct sink *s, struct env *env, const char *path, size_t room,
 
 void sink__queue(struct sink *s, int kind) {
   struct env *env = s->env;
+  emb_assert(!s->buffers[1] && !s->queue);
   s->buffers[1] = env->map(env, s->buffer_bytes, 0);
   if (s->buffers[1] && env->queue_open(env, kind, 1, &s->queue)) {
     s->queue = NULL;
@@ -228,6 +230,7 @@ static int take_away(struct sink *s, char *own) {
 int sink__give_name(struct sink *s, emb_err *err) {
   struct env *env = s->env;
   char own[PACK_PATH_BYTES];
+  emb_assert(s->created && !s->in_flight && !s->filled);
   int os = take_away(s, own);
   if (os == ENOENT) {
     return err_set(err, EMB_BUSY, "another thread or process is writing %s",

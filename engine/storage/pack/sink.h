@@ -33,6 +33,9 @@ struct sink {
   int in_flight;
 };
 
+/* Only in self-checking builds. */
+int sink_valid(const struct sink *sink);
+
 /* room: most bytes ever added by one call. */
 int sink__open(struct sink *sink, struct env *env, const char *path,
                size_t room, emb_err *err);

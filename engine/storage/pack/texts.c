@@ -91,7 +91,7 @@ int pack_add_text(struct pack_writer *w, const struct pack_text *text,
                   emb_err *err) {
   uint32_t n = (uint32_t)text->n;
   int rc = EMB_OK;
-  emb_assert(w->texts);
+  emb_assert(w->texts && !w->complete);
   if (text->n > PACK_TEXT_MAX || !texts_is_utf8(text->at, text->n)) {
     rc = err_set(err, EMB_RANGE,
                  "text %llu of the file is %s: a file cannot hold it",
@@ -104,6 +104,7 @@ int pack_add_text(struct pack_writer *w, const struct pack_text *text,
   rc = rc ? rc : texts_add_bytes(w, text->at, text->n, err);
   w->text_count += !rc;
   w->failed |= rc;
+  emb_check_some(16, w->failed || pack_writer_valid(w));
   return rc;
 }
 
@@ -232,6 +233,7 @@ int pack_next_text(struct pack_reader *r, struct pack_text *text,
   if (!rc && !texts_is_utf8(r->text, n) && !EMB_SEED(SEED_FILE_TEXT_NOT_UTF8)) {
     rc = texts_bad(r, "a text is not UTF-8", err);
   }
+  emb_check_some(16, pack_reader_valid(r));
   if (!rc) {
     r->text_count++;
     *text = (struct pack_text){r->text, n};

@@ -248,8 +248,10 @@ static int write_add_row(struct pack_writer *w, const struct pack_row *row,
 }
 
 int pack_add(struct pack_writer *w, const struct pack_row *row, emb_err *err) {
+  emb_assert(!w->complete && !w->end.entries && !w->end.texts_offset);
   int rc = write_add_row(w, row, err);
   w->failed |= rc;
+  emb_check_some(16, w->failed || pack_writer_valid(w));
   return rc;
 }
 
@@ -329,8 +331,10 @@ static int write_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
 
 int pack_add_entry(struct pack_writer *w, int64_t key, uint64_t row,
                    emb_err *err) {
+  emb_assert(!w->complete);
   int rc = write_add_entry(w, key, row, err);
   w->failed |= rc;
+  emb_check_some(16, w->failed || pack_writer_valid(w));
   return rc;
 }
 
@@ -476,6 +480,7 @@ static int write_end(struct pack_writer *w, emb_err *err) {
 }
 
 int pack_complete(struct pack_writer *w, emb_err *err) {
+  emb_assert(!w->complete);
   int rc = w->failed ? err_set(err, EMB_MISUSE, "an earlier write failed")
                      : write_finish_rows(w, err);
   rc = rc ? rc : write_finish_texts(w, err);

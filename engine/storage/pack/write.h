@@ -57,6 +57,9 @@ struct pack_writer {
   uint64_t text_count; /* added so far */
 };
 
+/* Only in self-checking builds: between two calls, none of which failed. */
+int pack_writer_valid(const struct pack_writer *w);
+
 /* Writes a block unchanged.  Records the offset of a block of rows; the caller
 ** counts the rows.  No slot may hold rows, and there must be no thread. */
 int write__block(struct pack_writer *w, struct pack_block *block,

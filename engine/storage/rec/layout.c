@@ -42,4 +42,5 @@ void layout_init(struct layout *l, uint32_t dim, uint32_t type,
   }
   l->extent_pages = UINT32_C(1) << l->extent_bits;
   l->extent_bytes = page << l->extent_bits;
+  emb_check(layout_valid(l));
 }

@@ -49,6 +49,9 @@ struct layout {
 void layout_init(struct layout *layout, uint32_t dim, uint32_t type,
                  uint32_t vector_bytes, uint32_t value_bytes);
 
+/* Only in self-checking builds. */
+int layout_valid(const struct layout *layout);
+
 static inline uint64_t layout_page(const struct layout *l, uint64_t address) {
   return address >> l->slot_bits;
 }

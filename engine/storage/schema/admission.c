@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/debug.h"
 #include "engine/base/hash.h"
 #include "engine/base/param.h"
 #include "engine/base/seed.h"
@@ -81,6 +82,7 @@ int admission_init(struct admission *a, struct env *env,
       return EMB_NOMEM;
     }
   }
+  emb_check(admission_valid(a));
   return EMB_OK;
 }
 
@@ -135,6 +137,8 @@ static uint64_t count_exactly(struct admission *a, uint64_t hash,
     seen->hash = hash;
   }
   seen->times += times;
+  /* The table never fills: a search for a key ends at a free entry. */
+  emb_assert(atomic_load_explicit(&a->keys, memory_order_relaxed) <= a->limit);
   uint64_t all =
       seen->times + (EMB_SEED(SEED_OLDER_OCCURRENCES_IGNORED)
                          ? 0
@@ -280,6 +284,7 @@ int admission_resume(struct admission *a, uint32_t young, uint64_t keys) {
   atomic_store_explicit(&a->keys, keys < a->limit ? keys : a->limit,
                         memory_order_relaxed);
   atomic_store_explicit(&a->young, young, memory_order_release);
+  emb_check(admission_valid(a));
   return 1;
 }
 

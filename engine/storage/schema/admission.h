@@ -71,6 +71,8 @@ struct admission {
   _Atomic uint64_t keys;  /* keys in it; relaxed */
 };
 
+/* Only in self-checking builds; where nothing counts, or under lock. */
+int admission_valid(const struct admission *a);
 /* EMB_NOMEM.  admission_free may be called after an error, and on zeros. */
 int admission_init(struct admission *a, struct env *env,
                    const struct admission_rule *rule);

@@ -60,6 +60,7 @@ int form_write(struct form *form, const struct schema *table,
       (form->state ? PACK_STATE : 0u) | (form->track ? PACK_TRACK : 0u);
   head->column_count = form_columns(form, head->columns);
   form->value_bytes = pack_value_bytes(head);
+  emb_check(form_valid(form));
   return schema_print(&form->file, head->schema, err);
 }
 
@@ -133,7 +134,9 @@ int form_read(struct form *form, const struct schema *table,
   }
   form->table = table ? table : &form->file;
   rc = check_head(form, head, path, err);
-  return rc ? rc : form_check_table(form, path, err);
+  rc = rc ? rc : form_check_table(form, path, err);
+  emb_check(rc || form_valid(form));
+  return rc;
 }
 
 /* ---- values -------------------------------------------------------------- */

@@ -35,6 +35,9 @@ struct form {
   uint32_t value_bytes;
 };
 
+/* Only in self-checking builds. */
+int form_valid(const struct form *form);
+
 /* For writing a file: sets the head's fields for values.  Uses encoding and
 ** state of options. */
 int form_write(struct form *form, const struct schema *table,

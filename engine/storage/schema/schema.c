@@ -209,7 +209,9 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
     schema->insert_on =
         schema->optimized ? EMB_INSERT_ON_UPDATE : EMB_INSERT_ON_PUT;
   }
-  return schema_check(schema, err);
+  rc = schema_check(schema, err);
+  emb_check(rc || schema_valid(schema));
+  return rc;
 }
 
 void schema__describe(const struct schema *schema, char *to, size_t size) {
@@ -333,6 +335,7 @@ int schema_accept(struct schema *schema, const emb_config *c, const char *dir,
         "%s: parameters that change the optimizer's state cannot be changed",
         dir);
   }
+  emb_check(schema_valid(&want));
   *schema = want;
   return EMB_OK;
 }
@@ -554,7 +557,9 @@ static int parse_form(struct schema *schema, const char *at) {
     return 0;
   }
   schema_lay_out(schema);
-  return schema_check(schema, NULL) == EMB_OK;
+  int good = schema_check(schema, NULL) == EMB_OK;
+  emb_check(!good || schema_valid(schema));
+  return good;
 }
 
 int schema_parse(struct schema *schema, const char *text, emb_err *err) {

@@ -102,6 +102,10 @@ int schema_print(const struct schema *schema, char *to, emb_err *err);
 /* EMB_CORRUPT: the text is not from schema_print. */
 int schema_parse(struct schema *schema, const char *text, emb_err *err);
 
+/* Only in self-checking builds: of a schema that was made, parsed or
+** accepted. */
+int schema_valid(const struct schema *schema);
+
 /* ---- values -------------------------------------------------------------- */
 
 /* Parts of a row: one bit per segment; 0 means all. */

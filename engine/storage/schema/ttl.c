@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/debug.h"
 #include "engine/base/text.h"
 #include "engine/emb.h"
 
@@ -104,6 +105,7 @@ int ttl__parse(struct ttl *ttl, const char *text, emb_err *err) {
     }
     at = text_space(at);
     if (!rc && *at == 0) {
+      emb_check(ttl_valid(ttl));
       return EMB_OK;
     }
     if (!rc && *at++ != ',') {

@@ -48,5 +48,7 @@ static inline uint32_t ttl_slot(int64_t key) {
 /* Returns when a row last updated at `updated_at` is due; a row without a known
 ** time (0) never is. */
 uint32_t ttl_due(const struct ttl *ttl, int64_t key, uint32_t updated_at);
+/* Only in self-checking builds. */
+int ttl_valid(const struct ttl *ttl);
 
 #endif

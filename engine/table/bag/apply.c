@@ -29,24 +29,6 @@
 #define PIECE_BYTES (256u << 10)
 #define PIECE_ROWS 128u
 
-struct bag_sums {
-  emb_session *s;
-  const emb_bags *bags;
-  const struct pooling_form *form;
-  const float *gradients;
-  size_t n;             /* rows: keys of the batch */
-  size_t distinct;      /* distinct keys, in order of first occurrence */
-  int64_t *keys;        /* each distinct key */
-  uint32_t *times;      /* number of the key's rows */
-  uint32_t *ends;       /* where these rows end in `rows` */
-  uint8_t *found;       /* is the key present? */
-  uint32_t *rows;       /* grouped by key */
-  uint32_t *bag;        /* of each row */
-  uint32_t *number;     /* for the first row of each key: index of the key */
-  struct groups groups; /* finds the first row of a key */
-  void *memory;
-};
-
 int bag_check_how(emb_session *s, const emb_update *how) {
   return !how || !how->read
              ? EMB_OK
@@ -88,12 +70,6 @@ static int sums_reserve(struct bag_sums *sums) {
   return EMB_OK;
 }
 
-/* The index of a row's key. */
-static inline uint32_t number_of(const struct bag_sums *sums, size_t row) {
-  return sums->groups.any ? sums->number[sums->groups.stands[row]]
-                          : (uint32_t)row;
-}
-
 /* Lists the rows of each key. */
 static int sums_list(struct bag_sums *sums, const int64_t *keys) {
   emb_session *s = sums->s;
@@ -120,8 +96,9 @@ static int sums_list(struct bag_sums *sums, const int64_t *keys) {
     }
   }
   for (size_t i = 0; i < sums->n; i++) {
-    sums->rows[sums->ends[number_of(sums, i)]++] = (uint32_t)i;
+    sums->rows[sums->ends[bag__number_of(sums, i)]++] = (uint32_t)i;
   }
+  emb_check(bag_sums_valid(sums));
   return EMB_OK;
 }
 
@@ -140,7 +117,10 @@ static int sum_key(struct bag_sums *sums, size_t k, float *to) {
         to,
         &(struct pooling_rows){
             .first = sums->gradients + (size_t)bag * dim,
-            .weights = bags->weights || bags->mode != EMB_BAG_SUM ? &by : NULL,
+            .weights = bags->weights || (bags->mode != EMB_BAG_SUM &&
+                                         !EMB_SEED(SEED_BAG_STEP_NOT_DIVIDED))
+                           ? &by
+                           : NULL,
             .n = 1,
             .dim = dim,
             .begins = i == first});
@@ -200,7 +180,7 @@ int local_bag_apply(emb_session *s, const int64_t *keys, size_t n,
   rc = rc ? rc : sums_list(&sums, keys);
   rc = rc ? rc : sums_apply(&sums, how);
   for (size_t i = 0; !rc && bags->found && i < n; i++) {
-    bags->found[i] = sums.found[number_of(&sums, i)];
+    bags->found[i] = sums.found[bag__number_of(&sums, i)];
   }
   group_free(&sums.groups, env);
   env->release(env, sums.memory);

@@ -168,6 +168,7 @@ uint32_t bank__average(const struct bank_rule *rule, const struct bank_set *set,
                       .norms = scratch + set->dim,
                       .sorted = scratch + set->dim + set->n,
                       .is_out = scratch + set->dim + 2 * (size_t)set->n};
+  emb_assert(set->n > 0);
   memset(a.is_out, 0, set->n * sizeof *a.is_out);
   switch (rule->outlier) {
   case OUTLIER_NORM:

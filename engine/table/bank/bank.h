@@ -185,6 +185,9 @@ void bank__shard_free(struct bank *bank, struct bank_shard *shard);
 /* Under the shard's lock; NULL: the shard has nothing of the key. */
 struct bank_key *bank__find(const struct bank_shard *shard, int64_t key);
 
+/* Only in self-checking builds; under the shard's lock. */
+int bank_shard_valid(const struct bank *bank, const struct bank_shard *shard);
+
 struct bank_gradient {
   int64_t key;
   const float *row;

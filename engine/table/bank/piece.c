@@ -48,6 +48,7 @@ struct bank_piece *bank__piece_new(emb_session *s) {
 }
 
 void bank__piece_free(emb_session *s, struct bank_piece *piece) {
+  emb_assert(!piece->n); /* each key taken was finished */
   s->core->env->release(s->core->env, piece);
 }
 
@@ -200,6 +201,8 @@ int bank__apply(emb_session *s, struct bank_piece *piece, uint64_t pass) {
   struct bank *bank = bank_of(s->store);
   uint64_t timeout_ms = s->waits.timeout_ms;
   int has_timeout = s->waits.has_timeout;
+  emb_assert(epoch_outside()); /* E1 */
+  emb_assert(piece->n > 0 && piece->n <= piece->room);
   piece->steps = 0;
   piece->any_held = 0;
   uint32_t n = without_held(s, piece, pass);

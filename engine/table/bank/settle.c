@@ -201,6 +201,8 @@ int bank__settle(emb_session *s, const struct bank_want *want,
                     .want = want,
                     .start = atomic_load(&bank->number),
                     .pass = atomic_fetch_add(&bank->passes, 1) + 1};
+  emb_assert(epoch_outside()); /* E1 */
+  emb_assert(!want->keys || !want->only);
   int rc = flush_all_rounds(&f);
   if (f.piece) {
     bank__piece_free(s, f.piece);

@@ -45,6 +45,7 @@ static void free_all_given(struct env *env, struct bank_given *given) {
 
 void bank__shard_free(struct bank *bank, struct bank_shard *shard) {
   struct env *env = bank->store->core.env;
+  emb_check(bank_shard_valid(bank, shard));
   while (shard->oldest) {
     struct bank_key *key = shard->oldest;
     shard->oldest = key->newer;
@@ -341,6 +342,7 @@ uint32_t bank__keep(struct bank *bank, struct bank_shard *shard,
   for (; i < n && !*rc; i++) {
     *rc = shard_keep(bank, shard, &g[i], keys[i], &fresh);
   }
+  emb_check_some(64, bank_shard_valid(bank, shard));
   pthread_mutex_unlock(&shard->lock);
   if (fresh) { /* the task must compute when to wake up */
     core_changed(&bank->store->core);
@@ -403,6 +405,7 @@ void bank__finish(struct bank *bank, const struct bank_item *item, int applied,
       remove_key(env, shard, key);
     }
   }
+  emb_check_some(64, bank_shard_valid(bank, shard));
   pthread_cond_broadcast(&shard->done);
   pthread_mutex_unlock(&shard->lock);
 }

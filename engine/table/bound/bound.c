@@ -35,6 +35,7 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
               struct entry **entry, uint64_t *word) {
   struct leases *leases = &s->leases;
   struct lease *lease = lease_slot(leases, key, hash);
+  emb_assert(!epoch_outside());
   if (lease_counted_since(lease,
                           leases->statement ? leases->statement_call : call)) {
     return KEY_FOUND;
@@ -336,6 +337,7 @@ int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
                   uint32_t call) {
   struct env *env = s->core->env;
   uint64_t until = env->now_us(env) + session_timeout_us(s);
+  emb_assert(epoch_outside()); /* E1 */
   int rc = bound_reserve(s, n);
   int64_t *sorted = rc ? NULL : env->resize(env, NULL, n * sizeof *sorted + 1);
   if (!rc && !sorted) {
@@ -371,6 +373,7 @@ void bound_untake(emb_session *s, int64_t key, uint64_t hash) {
 void bound_put_later(emb_session *s, int64_t key, uint64_t hash,
                      uint32_t call) {
   struct lease *lease = lease_find(&s->leases, key, hash);
+  emb_assert(s->txn); /* whose commit gives the lease back */
   if (lease && !(lease->put && lease->call == call)) {
     lease_call(&s->leases, lease, call);
     lease->put = 1;
@@ -398,6 +401,7 @@ uint32_t bound_settle(emb_session *s, int64_t key, uint64_t hash, int commit) {
     return 0;
   }
   uint32_t n = commit ? lease->deferred : 0;
+  emb_assert(lease->deferred <= lease->held);
   lease->deferred = 0;
   lease_drop(&s->leases, lease, n);
   return n;
@@ -446,10 +450,12 @@ static size_t release_leases(emb_session *s, int which) {
     at = release_some(s, which, at, CHUNK_MAX);
     epoch_leave(s->slot);
   }
+  emb_assert(which != RELEASE_ALL || !leases->held);
   if (!leases->held && leases->room > ROOM_KEPT) {
     lease_free(leases, s->core->env);
   }
   bound_signal(s);
+  emb_check(!core_bounded(s->core) || bound_valid(s));
   return before - leases->held;
 }
 

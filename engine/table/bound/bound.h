@@ -17,6 +17,8 @@
 #include "engine/base/fence.h"
 #include "engine/table/session/session.h"
 
+/* Only in self-checking builds: between two calls of the session. */
+int bound_valid(const emb_session *s);
 /* The number of a call that is about to count keys. */
 uint32_t bound_call(emb_session *s);
 /* Makes room for the leases of n keys.  Outside any epoch. */
@@ -36,6 +38,7 @@ static inline void bound_note_statement(emb_session *s) {
 static inline void bound_note_none(emb_session *s) {
   if (s->leases.of_rows && !s->leases.held) {
     s->leases.of_rows = 0;
+    emb_assert(atomic_load(&s->store->txn.leases_of_rows) > 0);
     atomic_fetch_sub(&s->store->txn.leases_of_rows, 1);
   }
 }

@@ -37,6 +37,7 @@ struct job *job_new(emb_session *s, int kind, const int64_t *keys, size_t n) {
 void job_free(struct job *job) {
   if (job) {
     struct env *env = job->session->core->env;
+    emb_assert(job->finished == job->taken); /* no worker uses it */
     env->release(env, job->keys);
     env->release(env, job->cold);
     env->release(env, job->cold_keys);
@@ -69,6 +70,7 @@ static void job_append(struct jobs *jobs, struct job *job) {
   }
   job->next = *at;
   *at = job;
+  emb_check(jobs_valid(jobs));
 }
 
 static void unlink_job(struct jobs *jobs, struct job *job) {
@@ -123,7 +125,7 @@ static void give_result(emb_store *store, const struct slice *slice, int rc,
                         const emb_err *err) {
   struct jobs *jobs = &store->jobs;
   struct job *job = slice->job;
-  if (rc && !job->rc) {
+  if (rc && !job->rc && !EMB_SEED(SEED_JOB_ERROR_LOST)) {
     job->rc = rc;
     job->err = *err;
   }
@@ -135,6 +137,7 @@ static void give_result(emb_store *store, const struct slice *slice, int rc,
     job->done = 1;
     unlink_job(jobs, job);
   }
+  emb_check(job_valid(job) && jobs_valid(jobs));
   pthread_cond_broadcast(&jobs->ended);
 }
 
@@ -434,6 +437,7 @@ void job_cancel(struct job *job) {
       job->done = 1;
       unlink_job(jobs, job);
     }
+    emb_check(job_valid(job) && jobs_valid(jobs));
   }
   pthread_mutex_unlock(&jobs->lock);
   job_wait(job, 0);

@@ -96,6 +96,10 @@ struct job {
 
 enum { KEPT_NOT = 0, KEPT_READY = 1, KEPT_USED = 2 };
 
+/* Only in self-checking builds; under jobs.lock. */
+int job_valid(const struct job *job);
+int jobs_valid(const struct jobs *jobs);
+
 /* The caller sets `run` and the fields that it needs. */
 struct job *job_new(emb_session *s, int kind, const int64_t *keys, size_t n);
 /* A `run`: reads the records, and passes each to job->use, with the job. */

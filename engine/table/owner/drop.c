@@ -17,6 +17,7 @@ int drop_store(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env_lock *held = NULL;
   int rc = EMB_LOCKED, os = 0, there = 1;
+  emb_assert(!atomic_load(&store->dropped)); /* the caller has looked */
   if (pthread_mutex_trylock(&store->own.lock)) {
     return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
   }

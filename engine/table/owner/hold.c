@@ -67,6 +67,7 @@ int hold_begin(emb_session *s, int *held) {
     if (!rc) {
       atomic_fetch_add(&store->sessions.scans, 1);
     }
+    emb_check(own_valid(store));
     pthread_mutex_unlock(&store->own.lock);
   } else {
     atomic_fetch_add(&store->sessions.scans, 1);
@@ -78,11 +79,13 @@ void hold_end(emb_session *s, int held) {
   emb_store *store = s->store;
   if (held) {
     pthread_mutex_lock(&store->own.lock);
+    emb_assert(store->own.holders > 0);
     if (--store->own.holders == 0) {
       unlock_byte(store);
     }
     pthread_mutex_unlock(&store->own.lock);
   }
+  emb_assert(atomic_load(&store->sessions.scans) > 0);
   atomic_fetch_sub(&store->sessions.scans, 1);
   own_unload(store);
 }

@@ -101,7 +101,8 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
   struct core *core = &store->core;
   struct recovery *doubt = NULL;
-  pthread_mutex_lock(&core->flush_lock); /* nothing is paged out now */
+  emb_assert(!atomic_load(&store->own.is_owner)); /* its rows are the newest */
+  pthread_mutex_lock(&core->flush_lock);          /* nothing is paged out now */
   epoch_close(&core->epoch);
   recovery_free(store->own.doubt);
   store->own.doubt = NULL;
@@ -128,6 +129,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   epoch_open(&core->epoch);
   pthread_mutex_unlock(&core->flush_lock);
   atomic_fetch_add(&store->own.loaded, 1);
+  emb_check(own_valid(store));
   core_changed(core);
   return rc;
 }
@@ -328,6 +330,7 @@ void own_unload(emb_store *store) {
     epoch_open(&core->epoch);
     pthread_mutex_unlock(&core->flush_lock);
     atomic_fetch_add(&store->own.loaded, 1);
+    emb_check(own_valid(store));
     core_changed(core); /* data derived from the rows is dropped, too */
   }
   pthread_mutex_unlock(&store->own.lock);
@@ -371,6 +374,7 @@ int own_take(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct env *env = core->env;
   char path[PATH_BYTES];
+  emb_assert(!atomic_load(&store->own.is_owner) && !store->own.file);
   int rc = path_join(path, sizeof path, core->dir, FILE_LOCK, err);
   if (rc) {
     return rc;
@@ -407,6 +411,7 @@ int own_take(emb_store *store, emb_err *err) {
   own_settle(store); /* a process that sees SERVES finds the socket */
   close_manifest(store);
   atomic_store(&store->own.is_owner, 1);
+  emb_check(own_valid(store));
   core_changed(core);
   return EMB_OK;
 }
@@ -803,6 +808,7 @@ int own_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
       atomic_store(&core->txn_first_page, first);
     }
   }
+  emb_check(own_valid(store));
   pthread_mutex_unlock(&store->own.lock);
   return rc;
 }

@@ -9,6 +9,10 @@
 #include "engine/storage/ckpt/recover.h"
 #include "engine/table/session/session.h"
 
+/* Only in self-checking builds: under own.lock, while no state is loaded or
+** discarded. */
+int own_valid(const emb_store *store);
+
 /* Before a write: makes this process the owner; checks that the store has not
 ** failed and nothing is in doubt. */
 int own_claim(emb_session *s);

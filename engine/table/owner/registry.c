@@ -57,16 +57,20 @@ void registry_each(void (*visit)(void *arg, emb_store *store), void *arg) {
 }
 
 void registry_add(emb_store *store) {
+  emb_assert(store->registered.references > 0);
   store->registered.next = registry_stores;
   registry_stores = store;
 }
 
 void registry_remove(emb_store *store) {
-  for (emb_store **at = &registry_stores; *at; at = &(*at)->registered.next) {
-    if (*at == store) {
-      *at = store->registered.next;
-      break;
-    }
+  emb_store **at = &registry_stores;
+  emb_assert(store->registered.references == 0);
+  while (*at && *at != store) {
+    at = &(*at)->registered.next;
+  }
+  emb_assert(*at);
+  if (*at) {
+    *at = store->registered.next;
   }
 }
 

@@ -91,6 +91,7 @@ copy(struct get *g, uint32_t row, const struct rec *rec, uint32_t dim,
 
 int get_row(struct get *g, uint32_t row, uint32_t *cold) {
   emb_session *s = g->s;
+  emb_assert(!epoch_outside());
   const struct layout *l = &s->core->layout;
   int64_t key = g->keys[row];
   uint64_t hash = hash_key(key), before = 0;
@@ -221,6 +222,7 @@ void get_deliver_rows(struct get *g, uint32_t n, uint32_t *cold) {
   const struct layout l = core->layout;
   const struct rec *recs[ROWS_AHEAD];
   uint32_t lines = rows_lines(l.vector_bytes);
+  emb_assert(!epoch_outside());
   for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     const struct rec **rec = &recs[i % ROWS_AHEAD];
@@ -245,6 +247,7 @@ int get_in_memory(struct get *g, uint32_t n, uint32_t *cold,
   struct core *core = s->core;
   uint32_t acquired = n;
   *cold = 0;
+  emb_assert(n <= s->chunk); /* the session's arrays */
   epoch_enter(&core->epoch, s->slot);
   if (n == 1 && !g->call) {
     find_and_copy_one(g, cold);
@@ -317,6 +320,7 @@ static int read_until_found(struct get *g, uint32_t cold, int *holds,
 
 int get_from_disk(struct get *g, uint32_t cold) {
   int holds = 0, held;
+  emb_assert(epoch_outside()); /* E1 */
   int rc = read_until_found(g, cold, &holds, &held);
   if (holds) {
     hold_end(g->s, held);
@@ -461,6 +465,7 @@ int get_peek(emb_session *s, const int64_t *keys, size_t n,
 int get_by_pieces(emb_session *s, const int64_t *keys, size_t n, int counts,
                   const struct get_taker *taker) {
   const emb_rows to = {.vectors = taker->vectors};
+  emb_assert(taker->rows <= s->chunk && taker->together > 0);
   return get_all(s, keys, n, &to, counts, taker);
 }
 

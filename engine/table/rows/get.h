@@ -47,6 +47,7 @@ struct get {
 /* Where a row's vector goes. */
 static inline float *get_vector(const struct get *g, uint32_t row,
                                 uint32_t dim) {
+  emb_assert(row >= g->taken); /* else its place holds another row */
   return g->vectors + (size_t)(row - g->taken) * dim;
 }
 

@@ -303,6 +303,8 @@ static int put_chunk(struct put *p, uint32_t n, int wait, size_t *finished) {
 
 int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   int tracks = only_tracks(&s->core->schema);
+  emb_assert(epoch_outside()); /* E1 */
+  emb_assert(!batch->found);   /* a blind write does not know */
   if (value_is_wide(&s->core->layout) &&
       !tracks) { /* the rest of each record must stay */
     struct row_change change = {.kind = CHANGE_SET, .rows = vectors};

@@ -24,6 +24,7 @@
 ** the session's arrays.  Inside an epoch. */
 static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
                              uint32_t n) {
+  emb_assert(!epoch_outside());
   for (uint32_t i = from; i < n; i++) {
     s->hashes[i] = hash_key(keys[i]);
   }

@@ -113,6 +113,7 @@ static void track_lookup(emb_session *s, uint32_t times, void *value) {
 int value_make(emb_session *s, const struct row_change *change,
                const struct value_row *row, const void *old, void *to) {
   struct optim_step how = {.key = row->key, .version = row->version};
+  emb_assert(old != to);
   if (change->kind == CHANGE_COPY) {
     memcpy(to, change->value, s->core->layout.value_bytes);
     return 1;
@@ -165,6 +166,7 @@ int value__update(emb_session *s, const struct row_change *change,
                   const struct value_row *row, void *value) {
   struct optim_step how = {.key = row->key, .version = row->version};
   int good = 1;
+  emb_assert(value__works_in_place(s, change));
   if (change->kind == CHANGE_SET) {
     value_set(s, row->says, change->parts, value);
   } else {
@@ -208,6 +210,7 @@ int loaded_read(emb_session *s, struct loaded *loaded, const int64_t *keys,
                 uint32_t cold, uint32_t *again) {
   struct env *env = s->core->env;
   uint32_t before = *again;
+  emb_assert(cold <= s->chunk);
   if (!loaded->values) {
     loaded->values =
         env->resize(env, NULL, s->chunk * (size_t)s->core->layout.value_bytes);

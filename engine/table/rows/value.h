@@ -56,6 +56,7 @@ int loaded_read(emb_session *s, struct loaded *loaded, const int64_t *keys,
 static inline const void *loaded_value(const emb_session *s,
                                        const struct loaded *loaded,
                                        uint32_t row, uint64_t at) {
+  emb_assert(row < s->chunk);
   return loaded->at[row] == at
              ? loaded->values + (size_t)row * s->core->layout.value_bytes
              : NULL;

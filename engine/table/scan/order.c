@@ -111,7 +111,7 @@ static int next_low(const emb_scan *scan, int64_t *low) {
   if (scan->last == INT64_MAX) {
     return 0;
   }
-  *low = scan->last + 1;
+  *low = scan->last + !EMB_SEED(SEED_SCAN_KEY_TWICE);
   return 1;
 }
 

@@ -97,6 +97,7 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
     }
   }
   s->scan.open++;
+  emb_check(scan_valid(scan));
   *out = scan;
   return EMB_OK;
 }
@@ -104,6 +105,8 @@ int local_scan_open(emb_session *s, int64_t lo, int64_t hi, int order,
 void scan_finish(emb_scan *scan) {
   emb_session *s = scan->s;
   struct env *env = s->core->env;
+  emb_check(scan_valid(scan));
+  emb_assert(s->scan.open > 0);
   if (scan->order == EMB_SCAN_ANY) {
     watch_close(s->core, &scan->watch);
     spill_free(&scan->watch.moved);
@@ -484,7 +487,8 @@ static int scan_moved_rows(emb_scan *scan, size_t max, const emb_rows *to,
     to->keys[(*got)++] = batch[i];
   }
   if (!rc) { /* else the next call retries them */
-    scan->batch_keys -= (uint32_t)n;
+    scan->batch_keys -=
+        EMB_SEED(SEED_SCAN_MOVED_KEYS_LOST) ? scan->batch_keys : (uint32_t)n;
     memmove(batch, batch + n, scan->batch_keys * sizeof *batch);
   }
   return rc;
@@ -493,6 +497,7 @@ static int scan_moved_rows(emb_scan *scan, size_t max, const emb_rows *to,
 int scan_fill(emb_scan *scan, size_t most) {
   uint64_t end = layout_page(&scan->s->core->layout, scan->watch.end);
   int rc = EMB_OK;
+  emb_assert(scan->row_at == scan->rows); /* no row is lost */
   scan->rows = scan->row_at = 0;
   while (!rc && !scan->rows && scan->page < end) {
     int need = pass_page(scan, most);
@@ -612,6 +617,7 @@ int local_scan_next_rows(emb_scan *scan, size_t max, const emb_rows *to,
                          size_t *n) {
   scan->s->scan.is_reading = 1; /* its own reads use the held checkpoint */
   int rc = next_of_scan(scan, max, to, n);
+  emb_check(scan_valid(scan));
   scan->s->scan.is_reading = 0;
   return rc;
 }

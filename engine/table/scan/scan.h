@@ -50,6 +50,9 @@ struct emb_scan {
   uint64_t block; /* keys per selection pass */
 };
 
+/* Only in self-checking builds: between two calls. */
+int scan_valid(const emb_scan *scan);
+
 /* The arrays of emb_scan_next_rows, from row `at` on. */
 static inline emb_rows scan_rows_from(const emb_scan *scan, const emb_rows *to,
                                       size_t at) {

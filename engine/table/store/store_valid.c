@@ -18,6 +18,7 @@ int store_valid(const emb_store *store) {
   emb_assert(atomic_load(&store->txn.leases_of_rows) == 0);
   emb_assert(atomic_load(&store->sessions.scans) == 0 &&
              store->own.holders == 0);
+  emb_assert(!store->own.locked); /* a hold's */
   emb_assert(!watch_any(core) && !core->scans);
   emb_assert(!store->jobs.first);
   return 1;

@@ -106,6 +106,20 @@ TEST(frames_leave_and_come_back) {
   close_cache();
 }
 
+/* A frame that is about to leave takes no further record. */
+TEST(the_hand_skips_a_closed_frame) {
+  open_cache(64);
+  for (int i = 0; i < FRAMES; i++)
+    CHECK(cache_add_frame(&cache, memory[i]));
+  cache_close_frame(&cache, 3);
+  for (uint32_t i = 0; i < 2 * FRAMES * cache.slots_per_frame; i++)
+    if (!CHECK(cache_next(&cache) >> 16 != 3))
+      break;
+  CHECK(cache_take_frame(&cache, 3) == memory[2]);
+  one_round(FRAMES - 1);
+  close_cache();
+}
+
 /* ---- which records ------------------------------------------------------- */
 
 enum { POOL = 40, KEYS = 40000, DIM = 64 };
