@@ -438,12 +438,12 @@ TEST(an_unreadable_row_ends_the_load) {
   help_close(store, s);
   if (!near_open(help_path("s"), NULL, 0, &store, &s))
     return;
+  (void)snprintf(log, sizeof log, "%s/log", help_path("s"));
+  erase(log);
   struct nearest_index *x = nearest_of(store);
   for (int i = 0, more; i < 1000 && !index_set_at(x, SET_MADE); i++)
     CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
   CHECK_STR(help_stat_text(store, "nearest_index"), "loading");
-  (void)snprintf(log, sizeof log, "%s/log", help_path("s"));
-  erase(log);
   nearest_observe__add(x, 7); /* its row will be read */
   for (int i = 0, more; i < 100 && x->loading.is_on; i++)
     (void)emb_step(store, &more);
