@@ -169,6 +169,7 @@ int ask__distance(const struct ask *ask, size_t query, const float *vector,
 uint32_t ask__take(const struct ask *ask, struct best *best, size_t query,
                    int64_t key, double distance) {
   const emb_nearest_how *how = &ask->how;
+  emb_assert(query < ask->n);
   if (distance <= best_limit(best, query) &&
       !(how->flags & EMB_NEAREST_WITHIN && distance < how->least) &&
       !(how->apart && how->apart[query] == key)) {

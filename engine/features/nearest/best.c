@@ -36,6 +36,7 @@ int best__init(struct best *best, struct env *env,
     best__free(best);
     return EMB_NOMEM;
   }
+  emb_check(best_valid(best));
   return EMB_OK;
 }
 
@@ -118,6 +119,7 @@ uint32_t best__offer(struct best *best, size_t query, int64_t key,
   const struct best_heap heap = best_heap_of(best, query);
   const struct best_row row = {distance, key};
   uint32_t slot = BEST_NO_SLOT;
+  emb_assert(query < best->n);
   if (!best_takes(best, query, key, distance)) {
     return slot;
   }
@@ -129,6 +131,7 @@ uint32_t best__offer(struct best *best, size_t query, int64_t key,
     slot = best_heap_slot(&heap, 0);
     sift_down(&heap, best->k, &row, slot);
   }
+  emb_check_some(256, best_heap_valid(best, query));
   return slot;
 }
 
@@ -137,6 +140,7 @@ void best__keep(struct best *best, uint32_t slot, const float *row,
   if (slot == BEST_NO_SLOT) {
     return;
   }
+  emb_assert(best->slots && slot < best->n * best->k);
   if (best->vectors) {
     memcpy(best_room(best, slot), row, best->dim * sizeof *row);
   }
@@ -176,6 +180,8 @@ static int best_is_empty(const struct best *best) {
 int best__merge(struct best *to, struct best *from, emb_session *s) {
   size_t rows = 0;
   int rc = EMB_OK;
+  emb_assert(to->n == from->n && to->k == from->k && to->dim == from->dim);
+  emb_assert(!to->versions == !from->versions);
   if (best_is_empty(to)) {
     struct best empty = *to;
     *to = *from;
@@ -225,6 +231,7 @@ static void deliver_row(const struct best *best, const struct best_heap *heap,
 int best__deliver(struct best *best, const emb_neighbours *to, emb_session *s) {
   size_t rows = 0;
   int rc = EMB_OK;
+  emb_check(best_valid(best));
   for (size_t query = 0; !rc && query < best->n; query++) {
     const struct best_heap heap = best_heap_of(best, query);
     best_heap_sort(&heap, best->counts[query]);

@@ -17,6 +17,7 @@
 #define EMB_NEAREST_BEST_H
 
 #include "engine/emb.h"
+#include "engine/base/debug.h"
 #include "engine/base/env/env.h"
 #include "engine/table/session/session.h"
 
@@ -53,6 +54,10 @@ struct best {
 int best__init(struct best *best, struct env *env,
                const struct best_form *form);
 void best__free(struct best *best);
+/* Is the heap of this query in order, are all?  Only in self-checking builds.
+ */
+int best_heap_valid(const struct best *best, size_t query);
+int best_valid(const struct best *best);
 
 /* A row farther than this is not taken.  A row at exactly this distance may be,
 ** depending on its key. */

@@ -73,6 +73,10 @@ int build__fits(struct nearest_index *x, uint64_t rows) {
 }
 
 void build__free_set(struct nearest_index *x, struct index_set *set) {
+  /* No observer and no search can reach it. */
+  emb_assert(!set || (set != index_set_at(x, SET_USED) &&
+                      set != index_set_at(x, SET_MADE)));
+  emb_assert(!set || set->users == 0);
   for (uint32_t k = 0; set && k < EMB_SEGMENTS_MAX; k++) {
     ivf_writer_free(&set->writers[k]);
     ivf_free(&set->ivf[k]);
@@ -97,6 +101,7 @@ struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
     return NULL;
   }
   set->trained_rows = rows;
+  emb_check(index_set_valid(x, set));
   return set;
 }
 
@@ -184,6 +189,7 @@ int build__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   uint32_t before[IVF_ROWS], dim = x->store->core.schema.dim;
   int64_t there[IVF_ROWS];
   size_t m = 0;
+  emb_assert(n <= IVF_ROWS);
   if (!index_set_at(x, SET_USED) && !index_set_at(x, SET_MADE)) {
     return EMB_OK; /* the coming scan finds them */
   }
@@ -234,6 +240,7 @@ int build__begin(struct nearest_index *x) {
   struct core *core = &x->store->core;
   struct env *env = core->env;
   uint64_t rows = (uint64_t)atomic_load(&core->count);
+  emb_assert(!m->set);
   memset(m, 0, sizeof *m);
   m->set = build__new_set(x, rows, NULL);
   int good = m->set && nearest_observe__dirty(x, rows * 2);

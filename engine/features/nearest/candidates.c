@@ -124,6 +124,7 @@ int candidates__find(const struct ask *ask, struct ivf *ivf,
       .ask = ask, .ivf = ivf, .all = all, .n = n, .most = most, .few = few};
   struct finder finders[FINDERS_MAX] = {{.f = &f, .is_caller = 1}};
   size_t wanted = count_finders(ask, n), ready = 1;
+  emb_assert(n > 0 && most > 0);
   for (; ready < wanted; ready++) {
     struct finder *finder = &finders[ready];
     finder->f = &f;

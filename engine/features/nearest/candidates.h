@@ -22,6 +22,10 @@ struct candidates { /* of a query */
   uint32_t sampled, admitted;
 };
 
+/* Of a query of `ask`, once compared.  Only in self-checking builds
+** (best_valid.c). */
+int candidates_valid(const struct candidates *c, const struct ask *ask);
+
 /* Finds candidates for each of n queries, at most about `most` per query.  few:
 ** there is a filter that admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,

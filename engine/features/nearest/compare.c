@@ -154,6 +154,8 @@ static void compare_decode(const struct compare *c, float *to,
 static int take_record(struct compare *c, const struct rec *rec, int64_t key,
                        int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
+  /* A block and a page, or one row. */
+  emb_assert(c->rows < (c->width ? c->room + c->core->layout.slots : 1));
   char *value = c->values + c->rows * c->value;
   uint64_t version;
   if (from_disk) {
@@ -298,6 +300,8 @@ static void compare_query(struct compare *c, size_t query,
 }
 
 void compare__rows(struct compare *c, const struct page_rows *rows) {
+  emb_assert(!epoch_outside());
+  emb_assert(rows->first + rows->n <= c->core->layout.slots);
   for (size_t query = 0; query < c->ask->n; query++) {
     compare_query(c, query, rows);
   }
@@ -417,6 +421,7 @@ static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
 
 void compare__blocks(struct extents *e, int all) {
   struct compare *c = &e->compare;
+  emb_assert(epoch_outside());
   size_t dim = c->ask->segment->dim;
   uint32_t at = 0, n;
   for (; at < c->rows && (all || c->rows - at >= c->room); at += n) {
@@ -449,6 +454,8 @@ static void compare_gather(struct compare *c, const struct page_rows *rows) {
 }
 
 void compare__page(struct compare *c, const struct page_rows *rows) {
+  emb_assert(!epoch_outside());
+  emb_assert(rows->first == 0 && rows->n <= c->core->layout.slots);
   if (c->width) {
     compare_gather(c, rows);
   } else {

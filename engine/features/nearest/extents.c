@@ -44,6 +44,7 @@ static void extent_pages(const struct search *search, uint64_t number,
 
 int extents__is_empty(const struct search *search, uint64_t page) {
   const struct core *core = search->core;
+  emb_assert(!epoch_outside());
   const struct extent *extent =
       log_extent(&core->log, page >> core->layout.extent_bits);
   return extent_phys(extent) == EXTENT_NOWHERE ||

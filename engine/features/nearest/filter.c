@@ -106,6 +106,7 @@ int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
     return session_error(session, EMB_NOMEM, "out of memory");
   }
   filter_fill(f, keys, n);
+  emb_check(filter_valid(f));
   *filter = f;
   return EMB_OK;
 }
@@ -113,6 +114,7 @@ int emb_filter_new(emb_session *session, const int64_t *keys, size_t n,
 void emb_filter_free(emb_filter *filter) {
   if (filter) {
     struct env *env = filter->env;
+    emb_check_some(4, filter_valid(filter));
     env->release(env, filter->block);
     env->release(env, filter);
   }

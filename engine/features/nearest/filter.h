@@ -13,6 +13,7 @@
 #ifndef EMB_NEAREST_FILTER_H
 #define EMB_NEAREST_FILTER_H
 
+#include "engine/base/debug.h"
 #include "engine/base/hash.h"
 #include "engine/emb.h"
 #include "engine/base/env/env.h"
@@ -66,6 +67,9 @@ static inline int filter__has(const struct emb_filter *f, int64_t key) {
 static inline int filter__admits(const struct emb_filter *f, int64_t key) {
   return filter__has(f, key) != (int)f->shape.without;
 }
+
+/* For a filter made in this process.  Only in self-checking builds. */
+int filter_valid(const struct emb_filter *f);
 
 /* Iterates over the keys of the set, in no order; *at is 0 at first.  0: there
 ** is none left. */

@@ -193,7 +193,16 @@ int nearest_check(emb_session *s, void (*report)(void *, const char *),
 struct index_set *nearest__use(struct nearest_index *x);
 void nearest__unuse(struct nearest_index *x, struct index_set *set);
 
-static inline struct index_set *index_set_at(struct nearest_index *x, int i) {
+/* nearest_valid.c: only in self-checking builds.  Between pieces, under
+** `lock`. */
+int nearest_valid(const struct nearest_index *x);
+int index_set_valid(const struct nearest_index *x, const struct index_set *set);
+/* Under recent_lock. */
+int recent_valid(const struct nearest_index *x);
+int dirty_valid(const struct dirty *dirty);
+
+static inline struct index_set *index_set_at(const struct nearest_index *x,
+                                             int i) {
   return atomic_load_explicit(&x->sets[i], memory_order_acquire);
 }
 static inline int index_has(const struct nearest_index *x, uint32_t segment) {

@@ -279,7 +279,11 @@ static int compare_candidates(struct index_look *l, struct candidates *all,
     }
     count_add(&l->x->candidates, all[q].n);
   }
-  return rc || !filled ? rc : compare_batch(l, of, filled);
+  rc = rc || !filled ? rc : compare_batch(l, of, filled);
+  for (size_t q = 0; !rc && q < n; q++) {
+    emb_check(candidates_valid(&all[q], l->ask));
+  }
+  return rc;
 }
 
 /* Number of lists the query should have probed: c->probes if that was enough.

@@ -23,8 +23,6 @@
 #include "engine/storage/kernel/store_file.h"
 #include "index.h"
 
-enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };
-
 /* Groups of entries in a piece. */
 #define PIECE_GROUPS 64
 
@@ -246,6 +244,7 @@ int load__begin(struct nearest_index *x) {
   struct loading *l = &x->loading;
   struct core *core = &x->store->core;
   uint32_t lists[EMB_SEGMENTS_MAX] = {0};
+  emb_assert(!l->is_on && !x->making.set);
   *l = (struct loading){.is_on = 1};
   int rc = open_index_file(core, l);
   /* A mark beyond this log's tail belongs to another log. */
@@ -420,6 +419,7 @@ static int mend_strangers(struct nearest_index *x, int *done) {
 int load__piece(struct nearest_index *x, int *done) {
   struct loading *l = &x->loading;
   int rc = EMB_OK;
+  emb_assert(l->is_on);
   *done = 0;
   switch (l->phase) {
   case LOAD_CENTRES:

@@ -151,6 +151,7 @@ struct index_set *nearest__use(struct nearest_index *x) {
 
 void nearest__unuse(struct nearest_index *x, struct index_set *set) {
   pthread_mutex_lock(&x->use_lock);
+  emb_assert(set->users > 0);
   set->users--;
   pthread_mutex_unlock(&x->use_lock);
 }
@@ -215,6 +216,7 @@ static void change_over(struct nearest_index *x) {
     x->is_saved = 0;
     count_add(&x->rebuilds, 1);
   }
+  emb_check(index_set_valid(x, set));
   error_anew(x, set);
   drop_used(x);
   pthread_mutex_lock(&x->use_lock);
@@ -355,6 +357,7 @@ static int maintain_piece(struct nearest_index *x) {
 /* Engine error: work in progress is abandoned, the set in use stays. */
 static void maintain_failed(struct nearest_index *x) {
   struct env *env = x->store->core.env;
+  load__end(x, EMB_BUSY); /* the index is built instead */
   x->why = x->s->err;
   if (x->s->err.code == EMB_NOMEM) {
     atomic_store(&x->incomplete, 1); /* a row may be missing */
@@ -393,6 +396,7 @@ static int maintain_run(struct pass *pass, enum outcome *did, emb_err *err) {
       maintain_failed(x);
       rc = PIECE_NONE;
     }
+    emb_check(nearest_valid(x));
     *did = rc != PIECE_NONE ? (enum outcome)rc : *did;
     if (!pass->by_thread || core_stopping(&store->core) ||
         env->now_us(env) - began >= run_us) {

@@ -42,6 +42,7 @@ int nearest_observe__add(struct nearest_index *x, int64_t key) {
     x->last->keys[x->last->n++] = key;
     atomic_fetch_add_explicit(&x->recent_count, 1, memory_order_relaxed);
   }
+  emb_check_some(256, recent_valid(x));
   spin_release(&x->recent_lock);
   env->release(env, spare);
   if (!fits) {
@@ -67,6 +68,7 @@ void nearest_observe__done(struct nearest_index *x, size_t n) {
   struct env *env = x->store->core.env;
   struct recent *gone = NULL;
   spin_acquire(&x->recent_lock);
+  emb_assert(x->first && n <= x->first->n - x->first_at);
   x->first_at += (uint32_t)n;
   if (x->first_at == x->first->n &&
       (x->first_at == RECENT_KEYS || x->first == x->last)) {
@@ -76,6 +78,7 @@ void nearest_observe__done(struct nearest_index *x, size_t n) {
     x->first_at = 0;
   }
   atomic_fetch_sub_explicit(&x->recent_count, n, memory_order_relaxed);
+  emb_check_some(8, recent_valid(x));
   spin_release(&x->recent_lock);
   env->release(env, gone);
 }
@@ -142,6 +145,7 @@ int nearest_observe__dirty(struct nearest_index *x, uint64_t rows) {
       dirty_free(env, dirty);
       return 0;
     }
+    emb_check(dirty_valid(dirty));
   }
   atomic_store(&x->dirty, dirty);
   atomic_store(&x->behind, 0);
@@ -153,6 +157,7 @@ int nearest_observe__dirty(struct nearest_index *x, uint64_t rows) {
 uint32_t nearest_observe__turn(struct nearest_index *x) {
   struct dirty *dirty = atomic_load(&x->dirty);
   uint32_t old = atomic_load(&dirty->now);
+  emb_check(dirty_valid(dirty));
   atomic_store(&dirty->now, 1 - old);
   epoch_wait(&x->store->core.epoch);
   return old;
@@ -160,6 +165,7 @@ uint32_t nearest_observe__turn(struct nearest_index *x) {
 
 void nearest_observe__clean(struct nearest_index *x, uint32_t which) {
   struct dirty *dirty = atomic_load(&x->dirty);
+  emb_assert(which != atomic_load(&dirty->now)); /* no step sets bits there */
   for (uint64_t i = 0; i <= dirty->mask / 64; i++) {
     atomic_store_explicit(&dirty->words[which][i], 0, memory_order_relaxed);
   }

@@ -40,6 +40,7 @@ static void refresh_end(struct nearest_index *x, struct index_set *set) {
     }
   }
   nearest_observe__clean(x, x->sweep.old);
+  emb_assert(atomic_load(&x->behind) >= x->sweep.bits);
   atomic_fetch_sub(&x->behind, x->sweep.bits);
   x->sweep.is_on = 0;
   x->sweep.ended_us = x->store->core.env->now_us(x->store->core.env);
@@ -51,6 +52,7 @@ int refresh__piece(struct nearest_index *x, struct index_set *set) {
   int64_t keys[IVF_ROWS];
   size_t n, kept = 0;
   uint32_t lists = 0;
+  emb_assert(set == index_set_at(x, SET_USED));
   if (!sweep->is_on) {
     sweep->bits = atomic_load(&x->behind);
     sweep->old = nearest_observe__turn(x);

@@ -22,8 +22,6 @@
 /* At most 1/ABOVE_PART of the log may be above the mark. */
 #define ABOVE_PART 8
 
-enum { SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
-
 /* ---- the stream ---------------------------------------------------------- */
 
 static void save_block(struct saving *s) {
@@ -244,6 +242,7 @@ static void save_end(struct nearest_index *x) {
 
 int save__piece(struct nearest_index *x, struct index_set *set) {
   struct saving *s = &x->saving;
+  emb_assert(set == index_set_at(x, SET_USED));
   if (!s->is_on) {
     save_begin(x, set);
     return s->is_on;

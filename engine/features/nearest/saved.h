@@ -65,6 +65,7 @@ enum saved_state {
   SAVED_UNWRITABLE,
 };
 
+enum { SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
 struct saving {
   int is_on;
   struct blocks to;
@@ -75,6 +76,7 @@ struct saving {
   uint64_t began_us;
 };
 
+enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };
 struct loading {
   int is_on;
   struct env_file *file;

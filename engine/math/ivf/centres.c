@@ -65,6 +65,7 @@ void ivf__nearest(struct nearer *nearer, const struct centres *centres,
                   const float *rows, size_t n, uint32_t *list) {
   const struct distance_ops *distance = nearer->distance;
   size_t width = distance_width(distance, n), dim = centres->dim;
+  emb_assert(n <= NEARER_ROWS);
   distance->pack(nearer->panels, rows, n, dim);
   for (size_t i = 0; i < n; i++) {
     nearer->best[i] = FLT_MAX;
@@ -89,6 +90,7 @@ void ivf__nearest(struct nearer *nearer, const struct centres *centres,
 int ivf__training_init(struct training *t, struct env *env,
                        struct centres *centres, float *sample, size_t n) {
   uint32_t dim = centres->dim, count = centres->count;
+  emb_assert(n >= count);
   *t = (struct training){
       .env = env, .centres = centres, .sample = sample, .n = n};
   t->sums = env->allocate(env, (size_t)count * dim * sizeof *t->sums);
@@ -105,6 +107,7 @@ int ivf__training_init(struct training *t, struct env *env,
   }
   ivf__centres_measure(centres);
   t->before = DBL_MAX;
+  emb_check(ivf__training_valid(t));
   return 1;
 }
 
@@ -124,6 +127,8 @@ static void seed_empty(struct training *t, uint32_t empty) {
   for (uint32_t i = 0; i < c->count; i++) {
     most = t->counts[i] > t->counts[most] ? i : most;
   }
+  /* There are at least as many rows as centres, and one has none. */
+  emb_assert(t->counts[most] > 1);
   float *to = c->rows + (size_t)empty * c->dim;
   float *from = c->rows + (size_t)most * c->dim;
   for (uint32_t d = 0; d < c->dim; d++) {
@@ -156,6 +161,7 @@ static void end_round(struct training *t) {
 int ivf__training_step(struct training *t, struct nearer *nearer) {
   struct centres *c = t->centres;
   uint32_t list[NEARER_ROWS];
+  emb_assert(t->round < IVF_ROUNDS && t->at < t->n); /* it is not complete */
   size_t n = t->n - t->at < NEARER_ROWS ? t->n - t->at : NEARER_ROWS;
   const float *rows = t->sample + t->at * c->dim;
   ivf__nearest(nearer, c, rows, n, list);
@@ -169,6 +175,7 @@ int ivf__training_step(struct training *t, struct nearer *nearer) {
     t->error += 2 * (double)nearer->best[i] + (double)square_of(row, c->dim);
   }
   t->at += n;
+  emb_check(ivf__training_valid(t));
   if (t->at < t->n) {
     return 0;
   }

@@ -13,6 +13,7 @@
 #ifndef EMB_IVF_CENTRES_H
 #define EMB_IVF_CENTRES_H
 
+#include "engine/base/debug.h"
 #include "engine/base/env/env.h"
 #include "engine/math/vec/distance.h"
 #include "code.h"
@@ -61,6 +62,8 @@ struct training {
   uint32_t *counts;
   double error, before; /* of this round, and the previous one */
 };
+/* Between steps.  Only in self-checking builds (ivf_valid.c). */
+int ivf__training_valid(const struct training *t);
 /* n: at least centres->count.  0: no memory. */
 int ivf__training_init(struct training *t, struct env *env,
                        struct centres *centres, float *sample, size_t n);

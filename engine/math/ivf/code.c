@@ -9,6 +9,7 @@
 
 #include "engine/base/debug.h"
 #include "engine/base/hash.h"
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 
 void ivf_form_make(struct ivf_form *form, uint32_t dim, uint32_t bits,
@@ -169,7 +170,8 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
     marks[0] = mark_at_least(form, f, 0);
     marks[1] = mark_at_least(form, length, 0);
   } else {
-    marks[0] = mark_at_least(form, largest_element(residual, form->dim), 1);
+    marks[0] = mark_at_least(form, largest_element(residual, form->dim),
+                             !EMB_SEED(SEED_CODE_CLAMPED));
     scale = 1 / ivf_mark(form, marks[0]);
   }
   memset(words, 0, ivf_code_bytes(form));

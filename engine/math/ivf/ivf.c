@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 
 /* ---- creation ------------------------------------------------------------ */
@@ -17,6 +18,15 @@ static int64_t key_at_place(const void *arg, uint32_t place) {
 
 static void kill_at_place(const void *arg, uint32_t place) {
   ivf__lists_kill(arg, place);
+}
+
+static void ivf_release(struct ivf *ivf) {
+  ivf__centres_free(&ivf->centres, ivf->env);
+  if (ivf->lists.env) {
+    ivf__lists_free(&ivf->lists);
+  }
+  ivf__places_free(&ivf->places);
+  memset(ivf, 0, sizeof *ivf);
 }
 
 int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape) {
@@ -31,21 +41,18 @@ int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape) {
   if (!ivf__centres_init(&ivf->centres, env, shape->dim, shape->lists) ||
       !ivf__lists_init(&ivf->lists, env, &ivf->form, shape->lists,
                        shape->expected)) {
-    ivf_free(ivf);
+    ivf_release(ivf);
     return 0;
   }
+  emb_check(ivf_valid(ivf));
   return 1;
 }
 
 void ivf_free(struct ivf *ivf) {
   if (ivf->env) {
-    ivf__centres_free(&ivf->centres, ivf->env);
-    if (ivf->lists.env) {
-      ivf__lists_free(&ivf->lists);
-    }
-    ivf__places_free(&ivf->places);
+    emb_check(ivf_valid(ivf));
+    ivf_release(ivf);
   }
-  memset(ivf, 0, sizeof *ivf);
 }
 
 static uint64_t centres_bytes(uint32_t lists, uint32_t dim) {
@@ -105,6 +112,7 @@ void ivf_train_end(struct ivf_training *t, struct ivf *ivf) {
   }
   ivf__form_base(&ivf->form, (float)(sum / (double)(n ? n : 1)));
   ivf->lists.form = ivf->form;
+  emb_check(ivf__lists_valid(&ivf->lists));
   ivf__nearer_free(&t->nearer, ivf->env);
   ivf__training_free(&t->training);
 }
@@ -162,9 +170,10 @@ static int set_moved(struct ivf *ivf, uint32_t list, uint32_t from,
   if (place == PLACE_NONE) {
     return EMB_NOMEM;
   }
-  ivf__lists_kill(
-      &ivf->lists,
-      ivf__places_move(&ivf->places, entry->key, from, place) ? from : place);
+  int moved = ivf__places_move(&ivf->places, entry->key, from, place);
+  if (!moved || !EMB_SEED(SEED_MOVED_KEY_IN_TWO_LISTS)) {
+    ivf__lists_kill(&ivf->lists, moved ? from : place);
+  }
   return EMB_OK;
 }
 
@@ -218,6 +227,8 @@ size_t ivf_keys(struct ivf *ivf, uint32_t list, uint32_t *block, int64_t *keys,
                 size_t most) {
   uint32_t at = *block ? *block - 1 : ivf->lists.all[list].first;
   size_t n = 0;
+  emb_assert(most >= IVF_BLOCK); /* else it never ends */
+  emb_assert(at == BLOCK_NONE || lists_head(&ivf->lists, at)->list == list);
   while (at != BLOCK_NONE && most - n >= IVF_BLOCK) {
     const int64_t *from = lists_keys(&ivf->lists, at);
     for (uint32_t live = lists_live(&ivf->lists, at); live; live &= live - 1) {
@@ -236,4 +247,5 @@ static int place_moved(void *arg, int64_t key, uint32_t from, uint32_t to) {
 
 void ivf_close(struct ivf *ivf, uint32_t list) {
   ivf__lists_close(&ivf->lists, list, place_moved, ivf);
+  emb_check_some(64, ivf__lists_valid(&ivf->lists));
 }

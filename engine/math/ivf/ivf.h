@@ -47,6 +47,9 @@ struct ivf_shape {
 ** no memory, and nothing was allocated. */
 int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape);
 void ivf_free(struct ivf *ivf);
+/* For the maintainer, while no other thread uses the index.  Only in
+** self-checking builds (ivf_valid.c). */
+int ivf_valid(struct ivf *ivf);
 /* Memory of an index of this many rows; an approximate upper bound. */
 uint64_t ivf_bytes_of(const struct ivf_shape *shape, uint64_t rows);
 /* Memory that the index uses now; for the maintainer. */

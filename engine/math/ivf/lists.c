@@ -6,11 +6,8 @@
 
 #include <string.h>
 
-#include "engine/base/debug.h"
-
 #define CHUNK_SMALL (UINT32_C(1) << 17)
 #define CHUNK_LARGE (UINT32_C(1) << 21)
-#define GATE_ALONE (UINT32_C(1) << 31)
 
 static size_t lists_block_bytes(const struct ivf_form *form) {
   return sizeof(struct ivf_head) +
@@ -67,12 +64,16 @@ void ivf__list_enter(struct ivf_list *list) {
 }
 
 void ivf__list_leave(struct ivf_list *list) {
-  atomic_fetch_sub_explicit(&list->gate, 1, memory_order_release);
+  uint32_t was =
+      atomic_fetch_sub_explicit(&list->gate, 1, memory_order_release);
+  emb_assert((was & ~GATE_ALONE) > 0); /* it had entered */
 }
 
 static void gate_close(struct ivf_list *list) {
   unsigned spins = 0;
-  atomic_fetch_or_explicit(&list->gate, GATE_ALONE, memory_order_acquire);
+  uint32_t was =
+      atomic_fetch_or_explicit(&list->gate, GATE_ALONE, memory_order_acquire);
+  emb_assert(!(was & GATE_ALONE)); /* there is one maintainer */
   while (atomic_load_explicit(&list->gate, memory_order_acquire) !=
          GATE_ALONE) {
     spin_pause(&spins);
@@ -122,6 +123,7 @@ static void write_entry(struct lists *lists, uint32_t block, uint32_t slot,
 
 uint32_t ivf__lists_append(struct lists *lists, uint32_t number,
                            const struct ivf_entry *entry) {
+  emb_assert(number < lists->count);
   struct ivf_list *list = &lists->all[number];
   uint32_t block = list->first;
   int is_new = block == BLOCK_NONE || lists_live(lists, block) == 0xffff;
@@ -151,6 +153,8 @@ uint32_t ivf__lists_append(struct lists *lists, uint32_t number,
 uint32_t ivf__lists_restore(struct lists *lists, uint32_t number, uint32_t live,
                             const int64_t *keys, const uint32_t *words,
                             const uint8_t *marks) {
+  /* The caller has checked what the file says. */
+  emb_assert(number < lists->count && live && live <= 0xffff);
   struct ivf_list *list = &lists->all[number];
   uint32_t block = block_take(lists);
   if (block == BLOCK_NONE) {
@@ -176,6 +180,7 @@ void ivf__lists_replace(struct lists *lists, uint32_t place,
                         const struct ivf_entry *entry) {
   uint32_t block = place / IVF_BLOCK;
   struct ivf_list *list = &lists->all[lists_head(lists, block)->list];
+  emb_assert(lists_keys(lists, block)[place % IVF_BLOCK] == entry->key);
   gate_close(list);
   uint32_t *codes = lists_codes(lists, block) + place % IVF_BLOCK;
   uint8_t *marks = lists_marks(lists, block) + place % IVF_BLOCK;
@@ -189,9 +194,10 @@ void ivf__lists_replace(struct lists *lists, uint32_t place,
 }
 
 void ivf__lists_kill(const struct lists *lists, uint32_t place) {
-  atomic_fetch_and_explicit(&lists_head(lists, place / IVF_BLOCK)->live,
-                            (uint16_t) ~(1u << place % IVF_BLOCK),
-                            memory_order_release);
+  uint32_t was = atomic_fetch_and_explicit(
+      &lists_head(lists, place / IVF_BLOCK)->live,
+      (uint16_t) ~(1u << place % IVF_BLOCK), memory_order_release);
+  emb_assert(was >> place % IVF_BLOCK & 1); /* an entry dies once */
 }
 
 /* ---- holes --------------------------------------------------------------- */
@@ -259,10 +265,8 @@ void ivf__lists_close(struct lists *lists, uint32_t number,
       copy_to_hole(lists, from, to);
       atomic_fetch_or_explicit(&head->live, (uint16_t)(1u << slot),
                                memory_order_release);
-      if (!moved(arg, key, from, to)) {
-        ivf__lists_kill(lists, to);
-      }
-      ivf__lists_kill(lists, from);
+      /* If the key was removed, the entry at `from` is already dead. */
+      ivf__lists_kill(lists, moved(arg, key, from, to) ? from : to);
       gate_open(list);
     }
     if (list->first == block && !lists_live(lists, block)) {

@@ -24,6 +24,7 @@
 #ifndef EMB_IVF_LISTS_H
 #define EMB_IVF_LISTS_H
 
+#include "engine/base/debug.h"
 #include "engine/base/spin.h"
 #include "engine/base/env/env.h"
 #include "code.h"
@@ -68,6 +69,8 @@ int ivf__lists_init(struct lists *lists, struct env *env,
                     uint64_t expected);
 void ivf__lists_free(struct lists *lists);
 uint64_t ivf__lists_bytes(const struct lists *lists);
+/* For the maintainer.  Only in self-checking builds (ivf_valid.c). */
+int ivf__lists_valid(const struct lists *lists);
 
 static inline char *lists_chunk(const struct lists *lists, uint32_t block,
                                 uint32_t *at) {
@@ -110,6 +113,8 @@ static inline uint32_t lists_blocks(const struct lists *lists, uint32_t list) {
   return atomic_load_explicit(&lists->all[list].blocks, memory_order_relaxed);
 }
 
+/* The highest bit of a gate. */
+#define GATE_ALONE (UINT32_C(1) << 31)
 /* A reader enters and leaves a list. */
 void ivf__list_enter(struct ivf_list *list);
 void ivf__list_leave(struct ivf_list *list);

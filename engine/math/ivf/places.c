@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define PLACE_GONE UINT32_MAX
 #define PLACES_SMALLEST 16
 
 static struct places_part *part_of(struct places *places, uint64_t hash) {
@@ -165,6 +164,7 @@ static int renew_part(struct places *places, struct places_part *part) {
   part->size = size;
   part->used = n;
   part->gone = 0;
+  emb_check_some(4, ivf__places_part_valid(places, part));
   spin_release(&part->lock);
   env->release(env, old);
   return 1;
@@ -178,6 +178,7 @@ int ivf__places_add(struct places *places, int64_t key, uint32_t place) {
     return 0;
   }
   spin_acquire(&part->lock);
+  emb_assert(find_slot(places, part, key, hash) == UINT32_MAX);
   uint32_t slot = first_slot(hash, part->size);
   while (slot_at(part, slot)) {
     slot = slot + 1 == part->size ? 0 : slot + 1;

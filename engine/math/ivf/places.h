@@ -19,12 +19,14 @@
 #ifndef EMB_IVF_PLACES_H
 #define EMB_IVF_PLACES_H
 
+#include "engine/base/debug.h"
 #include "engine/base/hash.h"
 #include "engine/base/spin.h"
 #include "engine/base/env/env.h"
 
 #define PLACES_PARTS 256
 #define PLACE_NONE UINT32_MAX
+#define PLACE_GONE UINT32_MAX
 
 struct places_part {
   spin_lock lock;
@@ -44,6 +46,10 @@ struct places {
   uint64_t bytes; /* the maintainer's */
   struct places_part parts[PLACES_PARTS];
 };
+
+/* Under the part's lock.  Only in self-checking builds (ivf_valid.c). */
+int ivf__places_part_valid(const struct places *places,
+                           const struct places_part *part);
 
 void ivf__places_init(struct places *places, struct env *env);
 void ivf__places_free(struct places *places);

@@ -302,6 +302,7 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
       uint32_t slot = (uint32_t)__builtin_ctz(below);
       int64_t key = lists_keys(lists, b)[slot];
       if (to[slot] < *limit && (asked->admitted || admits_key(asked, key))) {
+        emb_assert(search->n < search->room);
         search->found[search->n++] = (struct ivf_candidate){to[slot], 0, key};
         if (search->n == search->room) {
           *limit = keep_nearest(search, asked->most);

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/debug.h"
+
 /* Vectors of dim elements, `stride` bytes apart; they need not be aligned.
 ** float32 or float16, by the function's index in its array (EMB_F32,
 ** EMB_F16). */
@@ -24,6 +26,11 @@ struct distance_rows {
   size_t stride;
   size_t n;
 };
+
+/* Are these rows of dim elements of `element` bytes?  Only in self-checking
+** builds (vec_valid.c). */
+int distance_rows_valid(const struct distance_rows *rows, size_t element,
+                        size_t dim);
 
 struct distance_ops {
   const char *name; /* "scalar", "avx2", "avx512" */

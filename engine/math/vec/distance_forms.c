@@ -52,12 +52,14 @@ struct distance_tile {
   target static void l2_##type##_##form(float *to, const float *query,         \
                                         const struct distance_rows *rows,      \
                                         size_t dim) {                          \
+    emb_check(distance_rows_valid(rows, (half) ? 2 : 4, dim));                 \
     struct distance_call call = {to, NULL, query, rows, dim};                  \
     rows_##form(DISTANCE_L2, half, &call);                                     \
   }                                                                            \
   target static void dot_##type##_##form(                                      \
       float *to, float *squares, const float *query,                           \
       const struct distance_rows *rows, size_t dim) {                          \
+    emb_check(distance_rows_valid(rows, (half) ? 2 : 4, dim));                 \
     struct distance_call call = {to, squares, query, rows, dim};               \
     if (squares) {                                                             \
       rows_##form(DISTANCE_DOT_SQUARES, half, &call);                          \
@@ -68,10 +70,13 @@ struct distance_tile {
   target static void tile_##type##_##form(                                     \
       float *to, float *squares, const float *panels, size_t width,            \
       const struct distance_rows *rows, size_t dim) {                          \
+    emb_check(distance_rows_valid(rows, (half) ? 2 : 4, dim));                 \
+    emb_assert(width % distance_##form.panel == 0);                            \
     struct distance_tile tile = {to, squares, panels, width, rows, dim};       \
     tile_##form(half, &tile);                                                  \
   }
 #define DISTANCE_FORM(form, target, queries)                                   \
+  static const struct distance_ops distance_##form;                            \
   DISTANCE_NEAR(form, target, f32, 0)                                          \
   DISTANCE_NEAR(form, target, f16, 1)                                          \
   static void pack_##form(float *panels, const float *from, size_t n,          \
@@ -108,6 +113,7 @@ struct distance_tile {
 ** is at most 2^-150; that of 2^16 products, with their own factors, is less
 ** than DISTANCE_UNDERFLOW. */
 double distance_error(size_t dim) {
+  emb_assert(dim > 0 && dim <= EMB_DIM_MAX); /* more than 521 roundings */
   size_t chain = dim < DISTANCE_DEPTH ? dim : DISTANCE_DEPTH;
   size_t roundings = 9 + chain + dim / DISTANCE_DEPTH;
   return 1.001 * 0x1p-24 * (double)roundings;

@@ -12,23 +12,20 @@
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* The sum and the difference of two such values also fit into float32. */
-#define NUMBER_MAX 1e37
-
 #define P(name_, value_, low_)                                                 \
   {                                                                            \
     .name = #name_, .at = offsetof(struct init, name_), .value = (value_),     \
-    .low = (low_), .high = NUMBER_MAX                                          \
+    .low = (low_), .high = INIT_NUMBER_MAX                                     \
   }
 #define END                                                                    \
   { .name = NULL }
 
 static const struct param no_params[] = {END};
-static const struct param constant[] = {P(value, 0, -NUMBER_MAX), END};
-static const struct param uniform[] = {P(low, -0.05, -NUMBER_MAX),
-                                       P(high, 0.05, -NUMBER_MAX), END};
-static const struct param normal[] = {P(mean, 0, -NUMBER_MAX), P(std, 0.05, 0),
-                                      END};
+static const struct param constant[] = {P(value, 0, -INIT_NUMBER_MAX), END};
+static const struct param uniform[] = {P(low, -0.05, -INIT_NUMBER_MAX),
+                                       P(high, 0.05, -INIT_NUMBER_MAX), END};
+static const struct param normal[] = {P(mean, 0, -INIT_NUMBER_MAX),
+                                      P(std, 0.05, 0), END};
 static const struct param init_common[] = {END};
 
 static const struct param_kind init_kinds[] = {
@@ -49,6 +46,7 @@ int init_parse(struct init *init, const char *text, emb_err *err) {
   if (rc == EMB_OK && init->low > init->high) {
     rc = err_set(err, EMB_RANGE, "uniform: low is greater than high");
   }
+  emb_check(rc || init_valid(init));
   return rc;
 }
 
@@ -188,4 +186,5 @@ void init_fill(const struct init *init, uint64_t seed, int64_t key,
   default: /* zeros have the value 0 */
     fill_same((float)init->value, dim, vector);
   }
+  emb_check_some(64, init_vector_valid(init, dim, vector));
 }

@@ -27,6 +27,7 @@
 #ifndef EMB_VEC_INIT_H
 #define EMB_VEC_INIT_H
 
+#include "engine/base/debug.h"
 #include "engine/base/err.h"
 
 #include <stddef.h>
@@ -46,6 +47,10 @@ struct init {
   double value, low, high, mean, std;
 };
 
+/* Maximum absolute value of a parameter: the sum and the difference of two such
+** values also fit into float32. */
+#define INIT_NUMBER_MAX 1e37
+
 /* Maximum size of init_print's text, with the terminating zero. */
 enum { INIT_TEXT_MAX = 128 };
 
@@ -54,6 +59,12 @@ int init_parse(struct init *init, const char *text, emb_err *err);
 /* Writes all parameters, so that init_parse restores the same value; returns
 ** the length, or 0 if size is too small. */
 size_t init_print(const struct init *init, char *out, size_t size);
+
+/* Are the parameters possible, and can the initializer have made this vector?
+** Only in self-checking builds (vec_valid.c). */
+int init_valid(const struct init *init);
+int init_vector_valid(const struct init *init, uint32_t dim,
+                      const float *vector);
 
 /* The maximum absolute value of an element. */
 double init_largest(const struct init *init);

@@ -17,11 +17,12 @@
 #include "optim_form.h"
 
 #include "engine/base/hash.h"
+#include "engine/base/seed.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1024, HEAD_MAX = 2 };
+enum { CHUNK = 1024 };
 
 uint32_t optim_state_floats(const struct optim *optim, uint32_t dim) {
   return optim->heads + optim->arrays * dim;
@@ -40,6 +41,7 @@ static void set_z(const struct optim *optim, uint32_t dim, const float *vector,
                   float *z) {
   double n = (float)optim->initial_accumulator, sum = 0, lasso = 0;
   double slope = (optim->beta + sqrt(n)) / optim->lr + optim->l2;
+  emb_assert(slope > 0); /* beta and n are not both 0 */
   for (uint32_t i = 0; i < dim; i++) {
     float w;
     memcpy(&w, vector + i, sizeof w);
@@ -203,7 +205,7 @@ static int asks_row(const struct optim *optim) {
 
 /* Computes the factors that depend on the row, and updates the head. */
 static void optim_prepare(const struct optim_job *job, struct optim_factors *k,
-                          float head[HEAD_MAX]) {
+                          float head[OPTIM_HEADS]) {
   const struct optim *optim = job->optim;
   double dim = (double)job->n;
   if (optim->clip_norm > 0) {
@@ -256,7 +258,7 @@ static int optim_work(const struct optim_job *job, size_t first,
   if (job->half && !bad) {
     bad = to_half(optim, room.half, room.w, part.n, first, job->step);
   }
-  if (bad || rehearsal) {
+  if ((bad && !EMB_SEED(SEED_BAD_STEP_KEPT)) || rehearsal) {
     optim_put_back(job, &part, &room);
   } else if (job->half) {
     memcpy(job->half + first, room.half, part.n * sizeof room.half[0]);
@@ -280,7 +282,7 @@ static int work_all(const struct optim_job *job) {
 static int work_row(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors = *job->factors;
-  float head[HEAD_MAX] = {0}, *state = job->state;
+  float head[OPTIM_HEADS] = {0}, *state = job->state;
   memcpy(head, state, optim->heads * sizeof(float));
   job->state = state + optim->heads;
   job->factors = &factors;
@@ -292,11 +294,24 @@ static int work_row(struct optim_job *job) {
   return 0;
 }
 
+/* For assertions: do the vector and the state share no byte? */
+static inline int state_is_apart(const struct optim_job *job) {
+  size_t bytes = job->n * (job->half ? sizeof *job->half : sizeof(float));
+  uintptr_t state = (uintptr_t)job->state;
+  uintptr_t vector = (uintptr_t)(job->half ? (void *)job->half : job->vector);
+  size_t floats = optim_state_floats(job->optim, (uint32_t)job->n);
+  return !floats || vector + bytes <= state ||
+         state + floats * sizeof(float) <= vector;
+}
+
 /* Runs a job, complete except for its factors. */
 static int optim_run(struct optim_job *job) {
   const struct optim *optim = job->optim;
   struct optim_factors factors;
   int bad;
+  emb_check_some(64, optim_valid(optim));
+  emb_assert(!job->vector != !job->half);
+  emb_assert(state_is_apart(job));
   job->factors = &optim->factors;
   if (job->step->lr >= 0) {
     factors = optim->factors;

@@ -73,6 +73,7 @@
 #ifndef EMB_VEC_OPTIM_H
 #define EMB_VEC_OPTIM_H
 
+#include "engine/base/debug.h"
 #include "engine/base/err.h"
 #include "vec.h"
 
@@ -124,6 +125,9 @@ int optim_parse(struct optim *optim, const char *text, emb_err *err);
 /* Writes all parameters, so that optim_parse restores the same value; returns
 ** the length, or 0 if size is too small. */
 size_t optim_print(const struct optim *optim, char *out, size_t size);
+
+/* Only in self-checking builds (vec_valid.c). */
+int optim_valid(const struct optim *optim);
 
 /* The number of float32 in a row's state. */
 uint32_t optim_state_floats(const struct optim *optim, uint32_t dim);

@@ -8,7 +8,8 @@
 
 #include "optim.h"
 
-enum { OPTIM_ARRAYS = 3 }; /* maximum state arrays, each of dim elements */
+/* Maximum state: single floats, and arrays of dim elements. */
+enum { OPTIM_HEADS = 2, OPTIM_ARRAYS = 3 };
 
 /* Some elements of a row. */
 struct optim_part {

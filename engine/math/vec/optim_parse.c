@@ -148,6 +148,7 @@ int optim_use_form(struct optim *optim, int i) {
   }
   optim->form = optim__form(i);
   optim->vec = vec__form(i);
+  emb_check(optim_valid(optim));
   return 1;
 }
 

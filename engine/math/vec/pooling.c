@@ -33,6 +33,7 @@ static void pooling_add_from(float *sum, const struct pooling_rows *rows,
 }
 
 static void pooling_add_scalar(float *sum, const struct pooling_rows *rows) {
+  emb_check(pooling_rows_valid(sum, rows));
   pooling_add_from(sum, rows, 0);
 }
 
@@ -133,6 +134,7 @@ static inline float pooling_weight(const struct pooling_rows *rows, size_t i) {
 #define ANY_NAN(x) _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 __attribute__((target("avx2"))) static void
 pooling_add_avx2(float *sum, const struct pooling_rows *rows) {
+  emb_check(pooling_rows_valid(sum, rows));
   POOLING_BODY
 }
 __attribute__((target("avx2"))) static int
@@ -162,6 +164,7 @@ pooling_finish_avx2(float *to, const float *sum, float by, size_t n) {
 #define ANY_NAN(x) _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q)
 __attribute__((target("avx512f"))) static void
 pooling_add_avx512(float *sum, const struct pooling_rows *rows) {
+  emb_check(pooling_rows_valid(sum, rows));
   POOLING_BODY
 }
 __attribute__((target("avx512f"))) static int

@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "engine/base/debug.h"
+
 /* Contiguous rows.  No pointer need be aligned. */
 struct pooling_rows {
   const float *first;
@@ -27,6 +29,9 @@ struct pooling_form {
   int (*finish)(float *to, const float *sum, float by, size_t n);
 };
 
+/* May these rows be added to this sum?  Only in self-checking builds
+** (vec_valid.c). */
+int pooling_rows_valid(const float *sum, const struct pooling_rows *rows);
 /* Returns form i, in the order of vec__form; NULL at the end. */
 const struct pooling_form *pooling__form(int i);
 /* The widest form that this processor can run. */

@@ -215,6 +215,7 @@ int quant_encode(enum quant_type type, uint32_t dim, const float *vector,
                  void *to) {
   uint8_t *out = to;
   uint32_t size = group_size(type, dim);
+  emb_assert(dim > 0 && dim <= INT32_MAX);
   if (type == QUANT_F16) {
     return encode_f16(dim, vector, to);
   }
@@ -236,6 +237,7 @@ int quant_decode(enum quant_type type, uint32_t dim, const void *from,
                  float *vector) {
   const uint8_t *in = from;
   uint32_t size = group_size(type, dim);
+  emb_assert(dim > 0 && dim <= INT32_MAX);
   if (type == QUANT_F32) {
     memcpy(vector, from, 4 * (size_t)dim);
   } else if (type == QUANT_F16) {

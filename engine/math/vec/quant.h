@@ -27,6 +27,7 @@
 #ifndef EMB_VEC_QUANT_H
 #define EMB_VEC_QUANT_H
 
+#include "engine/base/debug.h"
 #include "engine/base/err.h"
 
 #include <stddef.h>

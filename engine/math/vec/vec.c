@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "engine/base/seed.h"
+
 #define F16_MAX_EXPONENT 0x7f800000u
 
 static uint16_t half_of(float value) {
@@ -36,7 +38,8 @@ static uint16_t half_of(float value) {
   }
   uint32_t half = (x - 0x38000000u) >> 13;
   uint32_t rest = x & 0x1fff;
-  half += rest > 0x1000 || (rest == 0x1000 && (half & 1));
+  int tie_up = half & 1 || EMB_SEED(SEED_HALF_TIE_ROUNDED_UP);
+  half += rest > 0x1000 || (rest == 0x1000 && tie_up);
   return (uint16_t)(sign | half);
 }
 

@@ -6,6 +6,8 @@
 */
 #include "near_help.h"
 
+#include "engine/features/nearest/index.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -407,4 +409,46 @@ TEST(shrinks) {
   CHECK(near_recall(s, &model, 5) == 1);
   near_verifies(s, NULL);
   help_close(store, s);
+}
+
+/* ---- rows that cannot be read -------------------------------------------- */
+
+/* Overwrites a file with zeros. */
+static void erase(const char *path) {
+  static const char zeros[65536];
+  struct stat info;
+  FILE *file = fopen(path, "r+");
+  if (!CHECK(file != NULL) || !CHECK(fstat(fileno(file), &info) == 0))
+    return;
+  for (off_t at = 0; at < info.st_size; at += (off_t)sizeof zeros) {
+    size_t left = (size_t)(info.st_size - at);
+    CHECK(fwrite(zeros, 1, left < sizeof zeros ? left : sizeof zeros, file));
+  }
+  CHECK(fclose(file) == 0);
+}
+
+/* The load of the file ends, too: the next index is not taken for the saved
+** one. */
+TEST(an_unreadable_row_ends_the_load) {
+  emb_store *store;
+  emb_session *s;
+  char log[1000];
+  if (!make(help_path("s"), "ivf()", &store, &s))
+    return;
+  help_close(store, s);
+  if (!near_open(help_path("s"), NULL, 0, &store, &s))
+    return;
+  (void)snprintf(log, sizeof log, "%s/log", help_path("s"));
+  erase(log);
+  struct nearest_index *x = nearest_of(store);
+  for (int i = 0, more; i < 1000 && !index_set_at(x, SET_MADE); i++)
+    CHECK_EQ_INT(emb_step(store, &more), EMB_OK);
+  CHECK_STR(help_stat_text(store, "nearest_index"), "loading");
+  nearest_observe__add(x, 7); /* its row will be read */
+  for (int i = 0, more; i < 100 && x->loading.is_on; i++)
+    (void)emb_step(store, &more);
+  CHECK_STR(help_stat_text(store, "nearest_index"), "failed");
+  CHECK(!x->loading.is_on && !x->making.set);
+  emb_session_close(s);
+  (void)emb_close(store, NULL);
 }
