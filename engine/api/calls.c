@@ -171,6 +171,7 @@ void emb_session_close(emb_session *s) {
   if (store_check(store, NULL) == EMB_OK) {
     remote_close(s);
     leave_session(s);
+    emb_assert(atomic_load(&store->sessions.count) > 0);
     atomic_fetch_sub(&store->sessions.count, 1);
     own_unload(store);
   }

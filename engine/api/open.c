@@ -66,6 +66,9 @@ void open__free(emb_store *store) {
   jobs_stop(store);
   step_stop(store);
   features__free(store);
+  /* No session is linked to another owner. */
+  emb_assert(!atomic_load(&store->remote.links) &&
+             !atomic_load(&store->remote.session_links));
   emb_check(store_valid(store) && core_valid(core));
   recovery_free(store->own.doubt);
   own_unlock(store); /* nothing more is written */
@@ -211,6 +214,8 @@ int open__make(struct env *env, const char *dir, const emb_config *config,
 int open__close(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   int rc = EMB_OK;
+  emb_assert(!store->registered.references);
+  emb_assert(!atomic_load(&store->sessions.count));
   route_leave(store);
   int kept = features__drain(store, err); /* unapplied gradients are lost */
   step_stop(store);

@@ -45,7 +45,9 @@ static int share_open_store(emb_store *store, const emb_config *c,
   if (rc) {
     return rc;
   }
-  if (!(c->flags & EMB_OPEN_READONLY)) {
+  emb_assert(store->registered.references > 0);
+  if (!(c->flags & EMB_OPEN_READONLY) &&
+      !EMB_SEED(SEED_SHARED_STORE_READONLY)) {
     int only_reads = STORE_ONLY_READS;
     (void)atomic_compare_exchange_strong(&store->own.readonly, &only_reads,
                                          STORE_WRITES);
@@ -163,6 +165,7 @@ int emb_close(emb_store *store, emb_err *err) {
     return EMB_OK; /* the parent's store: must not be touched here */
   }
   registry_enter();
+  emb_assert(store->registered.references > 0);
   if (store->registered.references == 1 &&
       atomic_load(&store->sessions.count) > 0) {
     rc = err_set(err, EMB_MISUSE, "%s: a session is still open",
@@ -209,6 +212,7 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
   }
   rc = registry_identify(dir, id, &there, err);
   emb_store *store = there ? registry_find(id) : NULL;
+  emb_assert(!store || store->registered.references > 0);
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
     rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
     store->registered.drop_owed |= rc == EMB_LOCKED;

@@ -27,6 +27,7 @@ void debug_failed(const char *what, const char *file, int line,
 
 int debug_sample(unsigned n) {
   static _Thread_local uint32_t random = 2463534242u; /* xorshift, Marsaglia */
+  emb_assert(n > 0);
   random ^= random << 13;
   random ^= random >> 17;
   random ^= random << 5;

@@ -7,12 +7,15 @@
 */
 #include "err.h"
 
+#include "debug.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 int err_set(emb_err *err, int code, const char *format, ...) {
+  emb_assert(code != EMB_OK);
   if (err != NULL) {
     va_list args;
     va_start(args, format);
@@ -58,6 +61,7 @@ static void append_reason(emb_err *err, int os_error) {
 }
 
 int err_os(emb_err *err, int fallback, int os_error, const char *format, ...) {
+  emb_assert(fallback != EMB_OK);
   int code = map_os(fallback, os_error);
   if (err != NULL) {
     va_list args;

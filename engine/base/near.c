@@ -4,6 +4,9 @@
 */
 #include "near.h"
 
+#include "debug.h"
+#include "seed.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +31,8 @@ static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
       int same = near_lower(a[i - 1]) == near_lower(b[j - 1]);
       row[j] = near_least(last[j], row[j - 1]) + 1;
       row[j] = near_least(row[j], last[j - 1] + (same ? 0 : 1));
-      if (i > 1 && j > 1 && near_lower(a[i - 1]) == near_lower(b[j - 2]) &&
+      if (!EMB_SEED(SEED_SWAPPED_LETTERS_FAR) && i > 1 && j > 1 &&
+          near_lower(a[i - 1]) == near_lower(b[j - 2]) &&
           near_lower(a[i - 2]) == near_lower(b[j - 1])) {
         row[j] = near_least(row[j], before[j - 2] + 1);
       }
@@ -44,6 +48,7 @@ void near_start(struct near *near, const char *text, size_t length) {
 
 static void near_append(struct near *near, const char *format,
                         const char *name) {
+  emb_assert(near->used < NEAR_TEXT);
   int n =
       snprintf(near->list + near->used, NEAR_TEXT - near->used, format, name);
   near->used += n > 0 ? (size_t)n : 0;
@@ -52,6 +57,7 @@ static void near_append(struct near *near, const char *format,
 
 void near_offer(struct near *near, const char *name) {
   size_t n = strlen(name), m = near->length, far, longer;
+  emb_assert(!near->best == (near->distance > NEAR_MAX));
   if (near->last) {
     near_append(near, near->used ? ", %s" : "; expected %s", near->last);
   }

@@ -215,6 +215,7 @@ int param_parse(const struct param_list *list, const char *text, void *to,
   }
   *kind = (uint32_t)(found - list->kinds);
   for (int i = 0; (param = param_at(list, found, i)); i++) {
+    emb_assert(param->low <= param->value && param->value <= param->high);
     *value_of(to, param) = param->value;
   }
   return parse_rest(list, found, text_space(at + n), to, err);

@@ -9,6 +9,8 @@
 #ifndef EMB_BASE_SPIN_H
 #define EMB_BASE_SPIN_H
 
+#include "debug.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -37,6 +39,7 @@ static inline void spin_acquire(spin_lock *lock) {
 }
 
 static inline void spin_release(spin_lock *lock) {
+  emb_assert(atomic_load_explicit(lock, memory_order_relaxed) == 1);
   atomic_store_explicit(lock, 0, memory_order_release);
 }
 

@@ -260,7 +260,8 @@ struct env {
   ** until its object is no longer watched.  EAGAIN: env->watch_wake was called
   ** since the last wait or during this one, or the time is over (UINT64_MAX:
   ** never).  One thread waits; any thread may call the other functions except
-  ** unwatch_peer and unwatch_port.  A port or peer is in at most one watch.
+  ** unwatch_peer and unwatch_port.  A port or peer is in at most one watch,
+  ** and leaves it before it enters another; EEXIST: it is in this one already.
   ** GONE is also reported for a peer whose process has ended while another
   ** process has inherited the other end. */
   int (*watch_open)(struct env *, struct env_watch **);

@@ -79,6 +79,7 @@ static int fill_with_zeros(struct env_io *io) {
 }
 
 int env__io_advance(struct env_io *io, int64_t outcome) {
+  emb_assert(io->done_bytes < io->bytes); /* else it is finished */
   if (outcome < 0)
     return env_io_failed(io, (int)-outcome);
   emb_assert(outcome <= env__io_left(io));

@@ -14,6 +14,7 @@
 ** FAILURE   errno.
 ** THREADS   Any.
 */
+#include "engine/base/debug.h"
 #include "env_os.h"
 #include "env_peer.h"
 
@@ -98,6 +99,7 @@ static int life_add(struct env_peer *peer, int64_t process, int fd) {
   life->in_watch = (struct env__watched){.tag = life, .is_life = 1};
   lives = life;
   peer->life = life;
+  emb_check(env__life_valid(life));
   return 0;
 }
 
@@ -109,6 +111,7 @@ int env__life_find(struct env_peer *peer) {
   if (life != NULL) {
     life->peers++;
     peer->life = life;
+    emb_check(env__life_valid(life));
   } else {
     rc = open_life(peer, &fd);
     if (rc == 0 && fd >= 0)
@@ -134,6 +137,7 @@ void env__life_leave(struct env_peer *peer) {
   if (life == NULL)
     return;
   pthread_mutex_lock(&lives_lock);
+  (void)env__life_unwatch(peer); /* its watch was closed */
   int is_last = --life->peers == 0;
   struct env__life **at = &lives;
   while (is_last && *at != NULL && *at != life)
@@ -156,11 +160,13 @@ int env__life_watch(struct env_peer *peer) {
   struct env__life *life = peer->life;
   if (life == NULL)
     return 0;
+  emb_assert(!peer->at_watched);
   peer->next_watched = life->watched;
   peer->at_watched = &life->watched;
   if (life->watched != NULL)
     life->watched->at_watched = &peer->next_watched;
   life->watched = peer;
+  emb_check(env__life_valid(life));
   return peer->next_watched == NULL;
 }
 
@@ -171,6 +177,7 @@ int env__life_unwatch(struct env_peer *peer) {
   if (peer->next_watched != NULL)
     peer->next_watched->at_watched = peer->at_watched;
   peer->at_watched = NULL;
+  emb_check(env__life_valid(peer->life));
   return peer->life->watched == NULL;
 }
 

@@ -50,6 +50,7 @@
 
 struct env_lock {
   int fd;
+  enum env_lock_state state; /* how it is held */
   struct env__owned owned;
 };
 
@@ -94,6 +95,8 @@ static void own_descriptor(struct env__owned *owned, int *fd) {
 /* Under owned_mutex. */
 static void owned_close(struct env__owned *owned) {
   if (owned->at) {
+    emb_assert(*owned->at == owned);
+    emb_assert(!owned->next || owned->next->at == &owned->next);
     *owned->at = owned->next;
     if (owned->next)
       owned->next->at = owned->at;
@@ -189,6 +192,7 @@ int env__lock(struct env *env, const char *path, struct env_lock **out) {
     return rc;
   }
   write_holder(lock->fd);
+  lock->state = ENV_LOCK_UNSETTLED;
   *out = lock;
   return 0;
 }
@@ -207,6 +211,8 @@ void env__lock_settle(struct env *env, struct env_lock *lock,
   off_t kept = state == ENV_LOCK_ALONE ? 1 : 2;
   (void)env;
   emb_assert(state == ENV_LOCK_ALONE || state == ENV_LOCK_SERVES);
+  emb_assert(lock->state != ENV_LOCK_ALONE || state == ENV_LOCK_ALONE);
+  lock->state = state;
   (void)set_lock(lock->fd, F_UNLCK, kept, LOCK_BYTES - kept);
 }
 

@@ -7,6 +7,7 @@
 ** THREADS   Any.  Shared state is atomic: a counter of unmappings, and the
 **           cached process number.
 */
+#include "engine/base/debug.h"
 #include "env_os.h"
 
 #include <errno.h>
@@ -114,12 +115,14 @@ void env__use_huge(struct env *env, void *start, size_t bytes, int is_used) {
 /* A kernel before 5.14 refuses. */
 void env__populate(struct env *env, void *start, size_t bytes) {
   (void)env;
+  emb_assert((uintptr_t)start % PAGE_BYTES == 0);
   (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_POPULATE_WRITE);
 }
 
 void env__unmap(struct env *env, void *start, size_t bytes) {
   (void)env;
   if (start != NULL) {
+    emb_assert((uintptr_t)start % PAGE_BYTES == 0);
     env__before_unmap();
     (void)munmap(start, whole_pages(bytes));
   }
@@ -127,6 +130,7 @@ void env__unmap(struct env *env, void *start, size_t bytes) {
 
 void env__discard(struct env *env, void *start, size_t bytes) {
   (void)env;
+  emb_assert((uintptr_t)start % PAGE_BYTES == 0);
   (void)madvise(start, bytes & ~(PAGE_BYTES - 1), MADV_DONTNEED);
 }
 

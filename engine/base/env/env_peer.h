@@ -63,6 +63,8 @@ int env__life_watch(struct env_peer *);
 int env__life_unwatch(struct env_peer *);
 /* Gets the tag of a watched peer of an ended life; 0: none is left. */
 int env__life_tag(struct env__life *, void **tag);
+/* Only in self-checking builds (base/debug.h): returns 1; under the lock. */
+int env__life_valid(const struct env__life *);
 
 /* env_peer.c */
 int env__port_open(struct env *, struct env_dir *, const char *name,

@@ -29,7 +29,7 @@
 **           pool, and must not touch queues of its parent.
 */
 #include "env_os.h"
-#include "env_queue.h"
+#include "env_pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,19 +38,6 @@
 
 #define WORKERS_MAX 16
 #define IDLE_SECONDS 2
-
-struct pool_queue {
-  struct env_queue head;
-  size_t depth;
-  struct env__list waiting;
-  size_t running; /* taken by workers */
-  struct env__list done;
-  size_t wanted;          /* the waiter sleeps until done has as many */
-  pthread_cond_t arrived; /* done.count >= wanted, or nothing is left */
-  size_t load;            /* this queue's part of pool.load */
-  int is_ready;           /* linked in pool.ready */
-  struct pool_queue *next;
-};
 
 /* A slot for a worker. */
 struct env_pool_worker {
@@ -141,6 +128,7 @@ static struct env_io *take_request(struct pool_queue **from) {
   struct env_io *io = env__list_take(&queue->waiting);
   queue->running++;
   env_pool_settle(queue);
+  emb_check(env__pool_queue_valid(queue));
   *from = queue;
   return io;
 }
@@ -149,6 +137,7 @@ static void env_pool_complete(struct pool_queue *queue, struct env_io *io) {
   queue->running--;
   env_pool_settle(queue);
   env__list_append(&queue->done, io);
+  emb_check(env__pool_queue_valid(queue));
   if (queue->done.count >= queue->wanted)
     (void)pthread_cond_signal(&queue->arrived);
 }
@@ -240,6 +229,7 @@ static void dismiss_all(void) {
   (void)pthread_mutex_unlock(&pool.lock);
   for (int i = 0; i < WORKERS_MAX; i++)
     worker_join(&pool.workers[i]);
+  emb_assert(!pool.hired && !pool.load && !pool.ready_first);
   pool.stopping = 0;
 }
 
@@ -251,6 +241,7 @@ void env__pool_close(struct env_queue *head) {
     (void)pthread_cond_wait(&queue->arrived, &pool.lock);
   (void)pthread_mutex_unlock(&pool.lock);
   (void)pthread_mutex_lock(&pool.life);
+  emb_assert(pool.queues > 0);
   if (--pool.queues == 0)
     dismiss_all();
   (void)pthread_mutex_unlock(&pool.life);
@@ -269,6 +260,7 @@ int env__pool_submit(struct env_queue *head, struct env_io **ios, size_t n) {
     for (size_t i = 0; i < n; i++)
       env__list_append(&queue->waiting, ios[i]);
     env_pool_settle(queue);
+    emb_check(env__pool_queue_valid(queue));
     for (size_t i = 0; i < n && i < WORKERS_MAX; i++)
       (void)pthread_cond_signal(&pool.work);
   }
@@ -289,6 +281,7 @@ int env__pool_wait(struct env_queue *head, size_t min, struct env_io **done,
   size_t got = 0;
   while (got < max && queue->done.count > 0)
     done[got++] = env__list_take(&queue->done);
+  emb_check(env__pool_queue_valid(queue));
   (void)pthread_mutex_unlock(&pool.lock);
   *n = got;
   return 0;

@@ -59,6 +59,8 @@ static int file_open(struct env *env, const char *path, int flags,
     os_flags |= O_CREAT;
   if (flags & ENV_EXCLUSIVE)
     os_flags |= O_EXCL;
+  emb_assert(!(flags & ENV_CREATE) || flags & ENV_WRITE);
+  emb_assert(!(flags & ENV_EXCLUSIVE) || flags & ENV_CREATE);
   struct env_file *file = env__allocate(env, sizeof *file);
   if (file == NULL)
     return ENOMEM;

@@ -21,6 +21,7 @@
 #ifndef EMB_ENV_QUEUE_H
 #define EMB_ENV_QUEUE_H
 
+#include "engine/base/debug.h"
 #include "env.h"
 #include "env_lock.h"
 
@@ -62,6 +63,7 @@ struct env__list {
 
 static inline void env__list_append(struct env__list *list, struct env_io *io) {
   io->next = NULL;
+  emb_assert((list->first == NULL) == (list->count == 0));
   if (list->first == NULL)
     list->first = io;
   else
@@ -72,6 +74,7 @@ static inline void env__list_append(struct env__list *list, struct env_io *io) {
 
 static inline struct env_io *env__list_take(struct env__list *list) {
   struct env_io *io = list->first;
+  emb_assert((io == NULL) == (list->count == 0));
   if (io != NULL) {
     list->first = io->next;
     list->count--;

@@ -74,14 +74,15 @@ int env__watch_peer(struct env *env, struct env_watch *watch,
                     struct env_peer *peer, void *tag) {
   (void)env;
   peer->watched = (struct env__watched){.tag = tag};
-  int rc = 0;
   env__lives_enter();
-  if (env__life_watch(peer))
+  int rc = watch_add(watch, peer->socket, &peer->watched);
+  if (rc == 0 && env__life_watch(peer)) {
     rc = watch_add(watch, peer->life->fd, &peer->life->in_watch);
-  if (rc == 0)
-    rc = watch_add(watch, peer->socket, &peer->watched);
-  if (rc != 0 && env__life_unwatch(peer))
-    watch_drop(watch, peer->life->fd);
+    if (rc != 0) {
+      (void)env__life_unwatch(peer);
+      watch_drop(watch, peer->socket);
+    }
+  }
   env__lives_leave();
   return rc;
 }

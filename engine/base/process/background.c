@@ -10,9 +10,8 @@
 #include <errno.h>
 
 #include "engine/base/debug.h"
+#include "engine/base/seed.h"
 #include "process_parts.h"
-
-enum { STATE_IDLE, STATE_WAITING, STATE_RUNNING };
 
 /* ---- the heap ------------------------------------------------------------ */
 
@@ -47,7 +46,7 @@ static void heap_down(struct crew *crew, uint32_t at, struct background *b) {
 
 static void heap_insert(struct crew *crew, struct background *b) {
   emb_assert(crew->waiting < crew->room);
-  b->state = STATE_WAITING;
+  b->state = BACKGROUND_WAITING;
   heap_up(crew, crew->waiting++, b);
 }
 
@@ -55,7 +54,7 @@ static void heap_remove(struct crew *crew, struct background *b) {
   emb_assert(crew->heap[b->at] == b);
   uint32_t at = b->at;
   struct background *last = crew->heap[--crew->waiting];
-  b->state = STATE_IDLE;
+  b->state = BACKGROUND_IDLE;
   if (last == b) {
     return;
   }
@@ -125,7 +124,7 @@ static struct background *crew_take(struct process *p, struct crew *crew,
     return NULL;
   }
   heap_remove(crew, first);
-  first->state = STATE_RUNNING;
+  first->state = BACKGROUND_RUNNING;
   first->is_woken = 0;
   return first;
 }
@@ -137,11 +136,13 @@ static void run_one(struct process *p, struct crew *crew,
   pthread_mutex_unlock(&p->lock);
   uint64_t due_us = b->run(b->arg);
   pthread_mutex_lock(&p->lock);
+  emb_assert(b->state == BACKGROUND_RUNNING);
   crew->working--;
-  b->state = STATE_IDLE;
+  b->state = BACKGROUND_IDLE;
   if (b->is_ending) {
     pthread_cond_broadcast(&p->ended);
-  } else if (b->is_woken || due_us != BACKGROUND_NEVER) {
+  } else if ((b->is_woken && !EMB_SEED(SEED_WAKE_WHILE_RUNNING_LOST)) ||
+             due_us != BACKGROUND_NEVER) {
     /* Goes behind the backgrounds that were waiting while it ran. */
     b->due_us = b->is_woken || due_us == 0 ? p->env->now_us(p->env) : due_us;
     heap_insert(crew, b);
@@ -158,6 +159,7 @@ static void thread_leave(struct process *p, struct process_thread *self) {
   p->over = self;
   self->crew->threads--;
   crew_call(p, self->crew);
+  emb_check(crews_valid(p));
 }
 
 /* When the wait times out, the background that was first at its start is due,
@@ -254,7 +256,7 @@ int background_start(struct background *b, struct process *p,
   b->kind = kind;
   b->run = run;
   b->arg = arg;
-  b->state = STATE_IDLE;
+  b->state = BACKGROUND_IDLE;
   b->is_woken = b->is_ending = 0;
   pthread_mutex_lock(&p->lock);
   int os = heap_reserve(p, crew);
@@ -265,6 +267,7 @@ int background_start(struct background *b, struct process *p,
     crew->members++;
     atomic_store_explicit(&b->process, p, memory_order_relaxed);
   }
+  emb_check_some(4, crews_valid(p));
   pthread_mutex_unlock(&p->lock);
   return os;
 }
@@ -281,15 +284,16 @@ void background_wake(struct background *b) {
   struct crew *crew = &p->crews[b->kind];
   pthread_mutex_lock(&p->lock);
   uint64_t now = p->env->now_us(p->env);
-  if (b->state == STATE_RUNNING || b->is_ending) {
+  if (b->state == BACKGROUND_RUNNING || b->is_ending) {
     b->is_woken = 1;
-  } else if (b->state == STATE_IDLE || b->due_us > now) {
-    if (b->state == STATE_WAITING) {
+  } else if (b->state == BACKGROUND_IDLE || b->due_us > now) {
+    if (b->state == BACKGROUND_WAITING) {
       heap_remove(crew, b);
     }
     b->due_us = now;
     heap_insert(crew, b);
     crew_call(p, crew);
+    emb_check_some(16, crews_valid(p));
   }
   pthread_mutex_unlock(&p->lock);
 }
@@ -302,13 +306,14 @@ void background_end(struct background *b) {
   struct crew *crew = &p->crews[b->kind];
   pthread_mutex_lock(&p->lock);
   b->is_ending = 1;
-  if (b->state == STATE_WAITING) {
+  if (b->state == BACKGROUND_WAITING) {
     heap_remove(crew, b);
   }
-  while (b->state == STATE_RUNNING) {
+  while (b->state == BACKGROUND_RUNNING) {
     pthread_cond_wait(&p->ended, &p->lock);
   }
   crew->members--;
+  emb_check_some(4, crews_valid(p));
   pthread_mutex_unlock(&p->lock);
   atomic_store_explicit(&b->process, NULL, memory_order_relaxed);
 }
@@ -317,6 +322,7 @@ void background_waits(struct background *b, int change) {
   struct process *p = process_of(b);
   struct crew *crew = &p->crews[b->kind];
   pthread_mutex_lock(&p->lock);
+  emb_assert(change > 0 || crew->blocked > 0);
   crew->blocked += (uint32_t)change;
   if (change > 0) {
     crew_call(p, crew);

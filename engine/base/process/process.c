@@ -114,8 +114,9 @@ void process_leave(struct process *process) {
 void process_count(struct process *process, enum process_counted what,
                    int change) {
   if (process) {
-    atomic_fetch_add_explicit(&process->counted[what], (uint32_t)change,
-                              memory_order_relaxed);
+    uint32_t was = atomic_fetch_add_explicit(
+        &process->counted[what], (uint32_t)change, memory_order_relaxed);
+    emb_assert(change > 0 || was > 0);
   }
 }
 

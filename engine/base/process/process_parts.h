@@ -7,6 +7,9 @@
 
 #include "process.h"
 
+/* struct background.state */
+enum { BACKGROUND_IDLE, BACKGROUND_WAITING, BACKGROUND_RUNNING };
+
 /* Maximum threads for each kind of work; background_allow may raise it. */
 #define THREADS_MOST 4
 
@@ -60,5 +63,10 @@ void background__init(struct process *);
 /* Ends all threads; nothing may be left to run. */
 void background__free(struct process *);
 void queues__free(struct process *);
+
+/* Only in self-checking builds (base/debug.h): return 1; called under the
+** process's lock while it is not stopping, and under stock_lock. */
+int crews_valid(const struct process *);
+int stock_valid(const struct process *);
 
 #endif

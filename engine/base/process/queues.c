@@ -6,6 +6,7 @@
 ** one of the depth it wants, or opens a new one.  Once QUEUES_KEPT are kept, a
 ** returned ring replaces the one kept longest.
 */
+#include "engine/base/debug.h"
 #include "process_parts.h"
 
 #include <string.h>
@@ -55,6 +56,7 @@ void process_queue_give(struct process *p, struct process_queue *given) {
     memmove(p->queues, p->queues + 1, --p->queue_count * sizeof *p->queues);
   }
   p->queues[p->queue_count++] = *given;
+  emb_check(stock_valid(p));
   pthread_mutex_unlock(&p->stock_lock);
   given->queue = NULL;
   if (oldest) {
@@ -84,6 +86,7 @@ void process_buffer_give(struct process *p, void *start, size_t bytes) {
     memmove(p->buffers, p->buffers + 1, --p->buffer_count * sizeof *p->buffers);
   }
   p->buffers[p->buffer_count++] = (struct process_buffer){start, bytes};
+  emb_check(stock_valid(p));
   pthread_mutex_unlock(&p->stock_lock);
   if (oldest.start) {
     p->env->unmap(p->env, oldest.start, oldest.bytes);

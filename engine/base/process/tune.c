@@ -4,6 +4,8 @@
 */
 #include "tune.h"
 
+#include "engine/base/debug.h"
+
 #define DEPTH_MIN 32u
 #define DEPTH_MAX 256u
 #define WORKERS_MIN 1u
@@ -30,6 +32,7 @@ void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
   }
   store_u32(&tune->depth, tune->depth_min);
   store_u32(&tune->workers, tune->workers_min);
+  emb_check(tune_valid(tune));
 }
 
 static int tune_raise(struct tune *tune) {
@@ -84,4 +87,5 @@ void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,
     tune->streak = 0;
   }
   store_u32(&tune->decision, decision);
+  emb_check(tune_valid(tune));
 }

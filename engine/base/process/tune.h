@@ -42,4 +42,9 @@ void tune_init(struct tune *tune, uint32_t depth_min, uint32_t depth_max,
 void tune_batch(struct tune *tune, uint64_t io_us, uint64_t compute_us,
                 uint64_t wait_us);
 
+/* ---- tune_valid.c -------------------------------------------------------- */
+
+/* Only in self-checking builds (base/debug.h): returns 1. */
+int tune_valid(const struct tune *tune);
+
 #endif

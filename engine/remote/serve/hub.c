@@ -10,29 +10,11 @@
 ** FAILURE   If the hub cannot be created, the server is not created either:
 **           errno.
 */
-#include "hub.h"
+#include "hub_parts.h"
 
 #include <errno.h>
 
 #define RETRY_US 5000 /* after an error of the watch or the port */
-
-struct hub_port {
-  struct hub_port *next;
-  struct env_port *port;
-  uint64_t names; /* number of servers using it */
-};
-
-struct hub {
-  struct env *env;
-  const struct hub_calls *calls;
-  struct env_watch *watch;
-  void *thread;
-  void *own; /* the callee's */
-  pthread_mutex_t lock;
-  struct hub_server *servers; /* lock */
-  struct hub_port *ports;     /* lock */
-  int is_stopping;            /* lock */
-};
 
 void **hub__own(struct hub *hub) { return &hub->own; }
 struct env *hub__env(struct hub *hub) {
@@ -130,6 +112,7 @@ static void hub_thread(void *arg) {
 
 static void hub_free(struct hub *hub) {
   struct env *env = hub->env;
+  emb_assert(!hub->servers && !hub->own);
   if (hub->watch) {
     env->watch_close(env, hub->watch);
   }
@@ -165,6 +148,7 @@ static int hub_new(struct env *env, const struct hub_calls *calls,
 static void hub_end(struct hub *hub) {
   struct env *env = hub->env;
   pthread_mutex_lock(&hub->lock);
+  emb_assert(!hub->is_stopping);
   hub->is_stopping = 1;
   pthread_mutex_unlock(&hub->lock);
   env->watch_wake(env, hub->watch);
@@ -226,6 +210,7 @@ int hub__join(struct process *process, const struct hub_calls *calls,
       s->next = hub->servers;
       hub->servers = s;
     }
+    emb_check(hub_valid(hub));
     pthread_mutex_unlock(&hub->lock);
   }
   if (os && is_new && hub) {
@@ -238,13 +223,16 @@ int hub__join(struct process *process, const struct hub_calls *calls,
 
 void hub__leave(struct process *process, struct hub_server *s) {
   struct hub *hub = process_hub_enter(process);
+  emb_assert(hub == s->hub);
   pthread_mutex_lock(&hub->lock);
   struct hub_server **at = &hub->servers;
   while (*at != s) {
     at = &(*at)->next;
   }
   *at = s->next;
+  emb_assert(s->port->names > 0);
   s->port->names--;
+  emb_check(hub_valid(hub));
   int is_last = !hub->servers;
   pthread_mutex_unlock(&hub->lock);
   if (is_last) {

@@ -256,6 +256,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   link->aheads_before = s->ahead.last;
   shape__units(s, &link->units);
   s->link = link;
+  emb_check(link_valid(s));
   patience_alive(s);
   atomic_fetch_add(&s->store->remote.links, 1);
   atomic_fetch_add(&s->store->remote.session_links, !s->route.is_control);
@@ -267,6 +268,7 @@ enum link_trial link__open(emb_session *s, uint64_t wait_us) {
 
 static void drop_link(emb_session *s) {
   struct link *link = s->link;
+  emb_check(link_valid(s));
   tickets__left(s, link,
                 atomic_load_explicit(&link->slot->left, memory_order_acquire) !=
                     0);
@@ -785,6 +787,9 @@ int link__ask(emb_session *s, int call, uint64_t object, void *args,
   struct link_slot *slot = link->slot;
   struct env *env = s->core->env;
   struct asking a = {.call = call, .shape = &shapes[call], .args = args};
+  emb_check(link_valid(s));
+  emb_assert(shape_is_asked((uint32_t)call));
+  emb_assert(link->later || !has_later(a.shape));
   *result = 0;
   int rc = link->owes ? settle_owed(s)
            : patience_is_over(s, link->owner.process)

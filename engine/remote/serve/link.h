@@ -67,4 +67,10 @@ void link__close(emb_session *s);
 int link__ask(emb_session *s, int call, uint64_t object, void *args,
               uint64_t *result);
 
+/* ---- link_valid.c -------------------------------------------------------- */
+
+/* Only in self-checking builds (base/debug.h): returns 1; checks the session's
+** link, if it has one. */
+int link_valid(const emb_session *s);
+
 #endif

@@ -12,6 +12,7 @@
 ** orphan. */
 void orphan__adopt(emb_session *s, uint64_t number) {
   emb_store *store = s->store;
+  emb_assert(s->txn && s->txn->prepared && s->txn->number == number);
   pthread_mutex_lock(&store->own.lock);
   emb_assert(!store->remote.orphan);
   store->remote.orphan = s;
@@ -44,6 +45,7 @@ int local_resolve(emb_store *store, uint64_t number, int commit, emb_err *err) {
   int rc = store_check(store, err);
   emb_session *s = rc ? NULL : orphan_take(store, number);
   if (s) {
+    emb_assert(s->txn && s->txn->prepared);
     if (commit) {
       rc = local_commit(s);
       emb_assert(!rc); /* a prepared transaction cannot fail to commit */

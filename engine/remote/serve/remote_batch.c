@@ -35,6 +35,7 @@ static int ticket_begun(emb_session *s, struct remote_ticket *t, int rc,
   t->there = *ticket;
   t->serial = s->link->serial;
   t->number = ++s->tickets.last;
+  emb_check(tickets_valid(s));
   *ticket = t->number;
   return EMB_OK;
 }

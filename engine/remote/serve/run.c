@@ -96,6 +96,7 @@ static const uint8_t closing[] = {[OF_SCAN] = CALL_scan_close,
 static void forget_object(struct runner *run, struct run_object *object) {
   run->moment = object->number == run->moment ? 0 : run->moment;
   object->number = 0;
+  emb_check(run_valid(run));
 }
 
 static void close_object(struct runner *run, struct run_object *object) {
@@ -106,6 +107,7 @@ static void close_object(struct runner *run, struct run_object *object) {
 }
 
 void run__end(struct runner *run) {
+  emb_check(run_valid(run));
   async_close(run->s);
   for (int i = 0; i < RUN_OBJECTS; i++) {
     if (run->objects[i].number) {
@@ -369,6 +371,7 @@ static uint64_t keep_opened(struct runner *run, int call,
       call == CALL_scan_open && (args->scan_open.order == EMB_SCAN_ASC ||
                                  args->scan_open.order == EMB_SCAN_DESC);
   run->moment = made->unit == OF_BACKUP ? object->number : run->moment;
+  emb_check(run_valid(run));
   return object->number << 32;
 }
 
@@ -427,6 +430,7 @@ int run__request(struct runner *run, const struct run_memory *m,
     note_object(run, call, &a.args, object);
   }
   *ticket = ticket_of(call, *result, &a.args);
+  emb_check_some(16, run_valid(run));
   give_ones(shape, m, &a);
   return EMB_OK;
 }

@@ -67,4 +67,8 @@ int run__is_awaited(const struct runner *run);
 /* Returns the number of its prepared transaction, or 0. */
 uint64_t run__prepared(const struct runner *run);
 
+/* Only in self-checking builds (base/debug.h): returns 1; called by the
+** session's thread. */
+int run_valid(const struct runner *run);
+
 #endif

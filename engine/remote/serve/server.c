@@ -133,9 +133,11 @@ static uint64_t server_sweep(struct hub_server *hub) {
     pthread_mutex_unlock(&server->lock);
     free_all(all);
     pthread_mutex_lock(&server->lock);
+    emb_assert(!atomic_load(&server->txns) && !atomic_load(&server->prepared));
     server->is_over = 1;
   }
   server->is_quiet = leaving && !sessions;
+  emb_check(server_valid(server));
   pthread_cond_broadcast(&server->changed);
   pthread_mutex_unlock(&server->lock);
   free_all(ended);
@@ -234,6 +236,7 @@ void server__stop(struct server *server) {
 
 void server__end(struct server *server, int in_peace) {
   pthread_mutex_lock(&server->lock);
+  emb_assert(server->is_quiet && !server->end);
   server->end = in_peace ? 2 : 1;
   pthread_mutex_unlock(&server->lock);
   hub__call(&server->hub);

@@ -90,9 +90,11 @@ static void note_holds(struct serving *v, uint32_t holds) {
   uint32_t had = atomic_load_explicit(&v->holds, memory_order_relaxed);
   int txn = !!(holds & SLOT_HAS_TXN) - !!(had & SLOT_HAS_TXN);
   int prepared = !!(holds & SLOT_HAS_PREPARED) - !!(had & SLOT_HAS_PREPARED);
-  atomic_fetch_add_explicit(&v->server->txns, txn, memory_order_relaxed);
-  atomic_fetch_add_explicit(&v->server->prepared, prepared,
-                            memory_order_relaxed);
+  int txns =
+      atomic_fetch_add_explicit(&v->server->txns, txn, memory_order_relaxed);
+  int were = atomic_fetch_add_explicit(&v->server->prepared, prepared,
+                                       memory_order_relaxed);
+  emb_assert(txns + txn >= 0 && were + prepared >= 0);
   atomic_store_explicit(&v->holds, holds, memory_order_relaxed);
 }
 
@@ -380,6 +382,8 @@ static void finish_tickets(struct serving *v) {
 
 void serving__thread(void *arg) {
   struct serving *v = arg;
+  emb_assert(!atomic_load(&v->ended));
+  emb_assert(atomic_load(&v->parked) == SERVING_RUNS);
   struct server *server = v->server;
   struct process *process = server->store->core.process;
   process_count(process, PROCESS_SERVING, 1);
@@ -431,6 +435,8 @@ void serving__unpark(struct serving *v) {
 }
 
 void serving__free(struct serving *v) {
+  emb_assert(!v->slot || atomic_load(&v->ended));
+  emb_assert(!v->kept);
   struct env *env = hub__env(v->hub);
   if (v->thread) {
     env->thread_join(env, v->thread);

@@ -76,6 +76,14 @@ struct server {
   uint32_t since_s;
 };
 
+/* ---- server_valid.c ------------------------------------------------------ */
+
+/* Only in self-checking builds (base/debug.h): return 1; called in the hub's
+** thread.  server_valid is called under server.lock, and checks the server's
+** clients, too; strangers_valid checks clients that have not said hello. */
+int server_valid(const struct server *server);
+int strangers_valid(const struct serving *first);
+
 /* ---- serving.c: a client's calls ----------------------------------------- */
 
 /* A session's thread.  If no thread can be started, this is called directly

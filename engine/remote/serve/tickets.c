@@ -21,6 +21,7 @@ void tickets__end(emb_session *s, struct remote_ticket *t) {
   }
   *at = t->next;
   tickets__free_one(s, t);
+  emb_check(tickets_valid(s));
 }
 
 void tickets__add(emb_session *s, struct remote_ticket *t) {
@@ -70,4 +71,5 @@ void tickets__left(emb_session *s, const struct link *link, int in_peace) {
       t->has_died = !in_peace;
     }
   }
+  emb_check(tickets_valid(s));
 }

@@ -58,4 +58,7 @@ void tickets__left(emb_session *s, const struct link *link, int in_peace);
 /* Frees the tickets of a closed session. */
 void tickets__free(emb_session *s);
 
+/* Only in self-checking builds (base/debug.h): returns 1. */
+int tickets_valid(const emb_session *s);
+
 #endif

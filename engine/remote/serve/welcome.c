@@ -74,6 +74,7 @@ void welcome__accept(struct hub *hub, struct env_peer *peer) {
   v->next = *welcome__strangers(hub);
   *welcome__strangers(hub) = v;
   limit_strangers(hub);
+  emb_check(strangers_valid(v));
 }
 
 /* A client wants the store whose log it shows.  A client that shows no log can
@@ -110,6 +111,7 @@ static int find_server(struct serving *v, const struct env_message *message) {
   v->server = server;
   v->next = server->clients;
   server->clients = v;
+  emb_check(server_valid(server));
   pthread_mutex_unlock(&server->lock);
   return 1;
 }
