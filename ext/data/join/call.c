@@ -14,13 +14,10 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-struct ext_joiners {
-  struct ext_joiner *first;
-};
-
 /* ---- the joiners of a connection ----------------------------------------- */
 
 static void call_free_joiner(struct ext_joiner *joiner) {
+  emb_assert(!joiner->in_use);
   ext_join_forget(joiner);
   ext_join_unname(joiner);
   sqlite3_free(joiner);
@@ -259,6 +256,8 @@ static int call_begin(struct join_call *call) {
   due = join_watermark(call);
   if (due > INT64_MIN && join_sum(due, -call->window) < *swept)
     *swept = join_sum(due, -call->window);
+  emb_check(ext_joiner_valid(call->joiner));
+  emb_check(ext_join_call_valid(call));
   return SQLITE_OK;
 }
 
@@ -358,6 +357,7 @@ static int call_end(struct join_call *call) {
     rc = call_save_source(call);
   if (rc == SQLITE_OK)
     rc = call_save_counts(call);
+  emb_check(rc != SQLITE_OK || ext_join_call_valid(call));
   return rc;
 }
 
@@ -422,7 +422,9 @@ int ext_join_run(struct ext_joiners *joiners, sqlite3 *db,
     (void)sqlite3_exec(db, "ROLLBACK TO emb_join; RELEASE emb_join", NULL, NULL,
                        NULL);
     ext_join_forget(call.joiner);
+    emb_check(ext_joiner_valid(call.joiner));
     return rc;
   }
+  emb_check(ext_joiner_valid(call.joiner));
   return call_examples(&call, from, examples);
 }
