@@ -11,6 +11,7 @@
 **           so that nothing is computed then.
 */
 #include "engine/data/emb_data.h"
+#include "engine/base/seed.h"
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
 
@@ -142,7 +143,7 @@ static int coreset_sort(struct coreset *coreset, char **err) {
                      "emb_coreset has key %lld more than once",
                      (long long)places[i].key);
   }
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK && !EMB_SEED(SEED_CORESET_ROWS_UNSORTED))
     coreset_permute(coreset, places, row);
   sqlite3_free(places);
   sqlite3_free(row);

@@ -9,6 +9,7 @@
 **   5  writes states, counts with a new stamp, the source's position and time
 **   6  RELEASE; or, after an error, ROLLBACK TO, and memory is discarded
 */
+#include "engine/base/seed.h"
 #include "join_call.h"
 SQLITE_EXTENSION_INIT3
 
@@ -192,7 +193,8 @@ static int call_source(struct join_call *call) {
 /* Takes the tables' counts, and discards memory that does not match them. */
 static void call_take_counts(struct join_call *call, sqlite3_stmt *row) {
   struct ext_joiner *joiner = call->joiner;
-  if (sqlite3_column_int64(row, JOIN_STAMP) != joiner->numbers[JOIN_STAMP] ||
+  if ((sqlite3_column_int64(row, JOIN_STAMP) != joiner->numbers[JOIN_STAMP] &&
+       !EMB_SEED(SEED_JOINER_OUTDATED)) ||
       (size_t)call->options.memory != joiner->memory)
     ext_join_forget(joiner);
   for (int i = 0; i < JOIN_NUMBERS; i++)
