@@ -168,6 +168,7 @@ int diff__apply(struct diff_work *w, const emb_bytes *base,
   }
   struct diff_form form =
       diff__form(head.op, head.width, head.split_exponent, head.result_bytes);
+  emb_check(diff__form_valid(&form));
   for (uint64_t i = 0; i < form.blocks && rc == EMB_OK; i++) {
     uint64_t offset = i * DIFF_ELEMENTS * form.width;
     size_t n = diff_block_elements(&form, i), size = n * form.width;
