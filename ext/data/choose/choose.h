@@ -10,7 +10,8 @@
 **           points.c (rows with vectors that aggregates gather), coreset.c
 **           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
 **           entry points could have, but table-valued functions need a
-**           connection), drift.c (emb_drift_*), choose.c (registers all).
+**           connection), drift.c (emb_drift_*), points_valid.c (self-checks),
+**           choose.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_CHOOSE_H

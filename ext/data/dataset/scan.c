@@ -460,6 +460,7 @@ int ext_samples_scan_eof(const struct ext_samples_scan *scan) {
 }
 
 int64_t ext_samples_scan_key(const struct ext_samples_scan *scan) {
+  emb_assert(!scan->eof);
   return samples_scan_entry(scan)->key;
 }
 

@@ -6,7 +6,8 @@
 **           file: INNOCUOUS and DETERMINISTIC, in all entry points.
 ** FILES     evaluate.c (emb_accuracy, emb_auc, emb_log_loss), classes.c
 **           (emb_f1), diff.c (emb_diff and emb_patch: a model as its difference
-**           from another), models.c (registers all).
+**           from another), models_valid.c (self-checks), models.c
+**           (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_MODELS_H

@@ -127,6 +127,7 @@ TEST(the_transitions) {
   CHECK_FIRES(table.spare = scan; ext_samples_scan_new(&table, &other));
   CHECK_FIRES(scan->is_waited = 0; ext_samples_scan_split(scan, &err));
   CHECK_FIRES(scan->eof = 1; ext_samples_scan_next(scan, &err));
+  CHECK_FIRES(scan->eof = 1; ext_samples_scan_key(scan));
   CHECK_FIRES(file->refs = 0; ext_samples_file_drop(file));
   CHECK_FIRES(ext_samples_map_place(scan->map, file, 3000, &place, &err));
   CHECK_FIRES(ext_samples_map_gone(scan->map, file, 3000, &gone, &err));
