@@ -54,6 +54,9 @@ struct choose_ops {
              const double *query);
 };
 
+/* Only in self-checking builds [choose_valid.c]. */
+int choose__block_valid(const struct choose_block *block);
+
 /* Form i of those this processor can run; 0 is scalar, and each is wider than
 ** the one before.  NULL at the end. */
 const struct choose_ops *choose__form(int i);

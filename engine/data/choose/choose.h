@@ -17,6 +17,7 @@
 #define EMB_CHOOSE_H
 
 #include "engine/data/emb_data.h"
+#include "engine/base/debug.h"
 #include "engine/base/err.h"
 #include "engine/base/env/env.h"
 #include "block.h"
@@ -35,6 +36,8 @@ struct choose_method {
   uint64_t batch; /* candidates in one matrix product */
 };
 int choose__parse(const char *text, struct choose_method *how, emb_err *err);
+/* Only in self-checking builds [choose_valid.c]. */
+int choose__method_valid(const struct choose_method *how);
 
 struct choose {
   const emb_points *points;
@@ -48,6 +51,9 @@ struct choose {
   double *column;     /* and a number for each row: scratch for the methods */
   emb_err *err;
 };
+
+/* Only in self-checking builds [choose_valid.c]. */
+int choose__valid(const struct choose *c);
 
 /* A method of the exact kind: updates the gains after a row was chosen. */
 typedef int choose_update(struct choose *c, void *method, size_t row);

@@ -45,6 +45,7 @@ int emb_coreset(const emb_points *points, size_t k, const char *method,
   if (rc || c.k == 0) {
     return rc;
   }
+  emb_check(choose__method_valid(&c.how));
   c.gain = choose__memory(&c, points->n, sizeof *c.gain);
   c.taken = choose__memory(&c, points->n, sizeof *c.taken);
   c.wide = choose__memory(&c, points->dim, sizeof *c.wide);

@@ -64,6 +64,8 @@ size_t choose__draw(struct choose *c, struct choose_draw *draw) {
   uint64_t seed = emb_random_integer(c->how.seed);
   uint64_t round = emb_random_integer((int64_t)c->picked);
   size_t left = 0, n = 0;
+  emb_assert(c->picked < c->k); /* some row is left */
+  emb_assert(draw->n > 0 && draw->n <= c->points->n);
   for (size_t i = 0; i < c->points->n; i++) {
     if (!c->taken[i]) {
       draw->numbers[left++] = emb_random(seed, round, draw->words[i]);
@@ -78,9 +80,15 @@ size_t choose__draw(struct choose *c, struct choose_draw *draw) {
     return n;
   }
   double limit = draw_limit(draw->numbers, left, draw->n);
-  /* If numbers are equal, which is extremely rare, fewer rows are drawn. */
+  /* If numbers are equal, which is extremely rare, fewer rows are drawn, but
+  ** at least one. */
   for (size_t i = 0; i < c->points->n; i++) {
     if (!c->taken[i] && emb_random(seed, round, draw->words[i]) < limit) {
+      draw->rows[n++] = (uint32_t)i;
+    }
+  }
+  for (size_t i = 0; n == 0; i++) {
+    if (!c->taken[i] && emb_random(seed, round, draw->words[i]) == limit) {
       draw->rows[n++] = (uint32_t)i;
     }
   }

@@ -14,6 +14,8 @@
 */
 #include "choose.h"
 
+#include "engine/base/seed.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +49,7 @@ int choose__greedy_exact(struct choose *c, choose_update *update,
     }
   }
   choose__draw_close(&draw);
+  emb_check(choose__valid(c));
   return rc;
 }
 
@@ -68,7 +71,7 @@ static double greedy_slack(const struct greedy *g, double gain) {
 }
 
 static int is_fresh(const struct greedy *g, size_t row) {
-  return g->fresh[row] == g->c->picked + 1;
+  return g->fresh[row] == g->c->picked + 1 || EMB_SEED(SEED_OLD_GAIN_CHOSEN);
 }
 
 static int greedy_compute(struct greedy *g, size_t n) {
@@ -211,6 +214,7 @@ static int greedy_round(struct greedy *g) {
 int choose__greedy_bounded(struct choose *c, struct choose_bounded *bounded) {
   struct greedy g = {.c = c, .bounded = bounded};
   int rc = EMB_OK;
+  emb_assert(c->picked == 0); /* the first bounds are the gains of none */
   g.fresh = choose__memory(c, c->points->n, sizeof *g.fresh);
   g.batch = choose__memory(c, c->how.batch, sizeof *g.batch);
   if (!g.fresh || !g.batch) {
@@ -226,6 +230,7 @@ int choose__greedy_bounded(struct choose *c, struct choose_bounded *bounded) {
     rc = greedy_round(&g);
   }
   choose__draw_close(&g.draw);
+  emb_check(choose__valid(c));
   env_posix.release(&env_posix, g.fresh);
   env_posix.release(&env_posix, g.batch);
   return rc;

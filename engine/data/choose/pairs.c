@@ -111,6 +111,7 @@ void choose__pairs_normalise(struct choose_pairs *pairs, const float *vectors) {
 void choose__pairs_columns(struct choose_pairs *pairs, const float *others,
                            const float *squares, size_t n) {
   struct choose_block *block = &pairs->block;
+  emb_assert(n > 0 && n <= BLOCK_COLUMNS);
   *block = (struct choose_block){.tile = pairs->tile,
                                  .columns = n,
                                  .width = distance_width(pairs->distance, n),
@@ -130,9 +131,11 @@ struct choose_block *choose__pairs_block(struct choose_pairs *pairs,
   struct distance_rows rows = {.first = pairs->rows + first * pairs->dim,
                                .stride = pairs->dim * sizeof(float),
                                .n = n};
+  emb_assert(first < pairs->n && n <= pairs->n - first);
   block->n = n;
   block->rows = rows.first;
   block->squares = pairs->squares + first;
+  emb_check(choose__block_valid(block));
   pairs->distance->tile[EMB_F32](pairs->tile, NULL, pairs->panels, block->width,
                                  &rows, pairs->dim);
   return block;

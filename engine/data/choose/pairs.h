@@ -5,6 +5,7 @@
 #ifndef EMB_CHOOSE_PAIRS_H
 #define EMB_CHOOSE_PAIRS_H
 
+#include "engine/base/debug.h"
 #include "block.h"
 
 struct choose_pairs {

@@ -24,6 +24,7 @@ void *choose__memory(struct choose *c, size_t n, size_t size) {
 }
 
 const float *choose__row(const struct choose *c, size_t row) {
+  emb_assert(row < c->points->n);
   return c->points->vectors + row * c->points->dim;
 }
 
@@ -45,6 +46,8 @@ double *choose__lengths(struct choose *c) {
 }
 
 void choose__take(struct choose *c, size_t row, double gain) {
+  emb_assert(c->picked < c->k);
+  emb_assert(row < c->points->n && !c->taken[row]);
   c->chosen[c->picked++] = (emb_chosen){.row = row, .weight = 1, .gain = gain};
   c->taken[row] = 1;
 }

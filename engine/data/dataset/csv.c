@@ -103,6 +103,7 @@ int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
     }
   }
   *used = i;
+  emb_check(samples__csv_valid(csv));
   return EMB_OK;
 }
 

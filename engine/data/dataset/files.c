@@ -25,6 +25,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/base/seed.h"
 #include "engine/base/env/env.h"
 
 #include <errno.h>
@@ -269,6 +270,9 @@ static void samples_add(struct samples_open *open) {
 /* Is the file at its path still the open one, and untouched? */
 static int samples_is_fresh(const struct samples_open *open) {
   struct env_about now;
+  if (EMB_SEED(SEED_CHANGED_SAMPLES_READ)) {
+    return 1;
+  }
   return open->env->about(open->env, NULL, open->path, &now) == 0 &&
          now.bytes == open->about.bytes &&
          now.changed_ns == open->about.changed_ns &&

@@ -75,9 +75,13 @@ static inline size_t samples__window_have(const struct samples_window *window) {
 /* Skips this number of available bytes. */
 static inline void samples__window_skip(struct samples_window *window,
                                         size_t bytes) {
+  emb_assert(bytes <= samples__window_have(window));
   window->at += bytes;
   window->offset += bytes;
 }
+
+/* Only in self-checking builds [dataset_valid.c]. */
+int samples__window_valid(const struct samples_window *window);
 
 /* ---- csv.c: where records and fields end --------------------------------- */
 
@@ -102,6 +106,8 @@ int samples__csv_scan(struct samples_csv *csv, const uint8_t *bytes, size_t n,
                       size_t *used, int *ended);
 /* Starts the next record. */
 void samples__csv_next(struct samples_csv *csv);
+/* Only in self-checking builds [dataset_valid.c]. */
+int samples__csv_valid(const struct samples_csv *csv);
 
 /* A field of a record: with its quotes (from, to), and its text without. */
 struct samples_cell {
@@ -137,6 +143,9 @@ void samples__blocks_time(struct samples_blocks *blocks, int64_t timestamp);
 /* The last record ends at this offset. */
 int samples__blocks_end(struct samples_blocks *blocks, uint64_t offset,
                         emb_err *err);
+/* Only in self-checking builds [dataset_valid.c]; after an error the blocks
+** are of no use. */
+int samples__blocks_valid(const struct samples_blocks *blocks);
 
 /* ---- record.c ------------------------------------------------------------ */
 

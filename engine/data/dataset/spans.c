@@ -44,6 +44,7 @@ static int samples_blocks_close(struct samples_blocks *blocks, uint64_t offset,
   if (!blocks->begun) {
     return EMB_OK;
   }
+  emb_assert(offset >= blocks->record);
   blocks->begun = 0;
   if (blocks->spans) {
     samples_blocks_varint(blocks, offset - blocks->record);
@@ -66,6 +67,7 @@ int samples__blocks_begin(struct samples_blocks *blocks, uint64_t offset,
   blocks->record = offset;
   blocks->block.records++;
   blocks->found->records++;
+  emb_check(rc || samples__blocks_valid(blocks));
   return rc;
 }
 
@@ -76,6 +78,7 @@ static void samples_blocks_widen(int first, int64_t timestamp, int64_t *least,
 }
 
 void samples__blocks_time(struct samples_blocks *blocks, int64_t timestamp) {
+  emb_assert(blocks->begun);
   samples_blocks_widen(blocks->block.records == 1, timestamp,
                        &blocks->block.least, &blocks->block.most);
   samples_blocks_widen(blocks->found->records == 1, timestamp,
@@ -85,7 +88,9 @@ void samples__blocks_time(struct samples_blocks *blocks, int64_t timestamp) {
 int samples__blocks_end(struct samples_blocks *blocks, uint64_t offset,
                         emb_err *err) {
   int rc = samples_blocks_close(blocks, offset, err);
-  return rc ? rc : samples_blocks_flush(blocks, err);
+  rc = rc ? rc : samples_blocks_flush(blocks, err);
+  emb_check(rc || samples__blocks_valid(blocks));
+  return rc;
 }
 
 /* Decodes the varint at *at; 0: there is none. */

@@ -105,6 +105,7 @@ int samples__window_need(struct samples_window *window, uint64_t need,
     }
     window->filled += n;
     window->next += n;
+    emb_check(samples__window_valid(window));
   }
   return rc;
 }

@@ -5,6 +5,8 @@
 #include "engine/data/emb_data.h"
 #include "diff.h"
 
+#include "engine/base/seed.h"
+
 static int apply_damaged(emb_err *err, const char *what) {
   return err_set(err, EMB_CORRUPT, "the difference is damaged: %s", what);
 }
@@ -89,7 +91,8 @@ static int apply_base(const emb_diff_head *head, const emb_bytes *base,
         "the base has %zu bytes, and the difference was made from one of %llu",
         base->n, (unsigned long long)head->base_bytes);
   }
-  return head->base_sum == XXH3_64bits(base->at, base->n)
+  return head->base_sum == XXH3_64bits(base->at, base->n) ||
+                 EMB_SEED(SEED_DIFFERENCE_BASE_UNCHECKED)
              ? EMB_OK
              : err_set(err, EMB_MISMATCH,
                        "the difference was made from another base: the "
@@ -165,6 +168,7 @@ int diff__apply(struct diff_work *w, const emb_bytes *base,
   }
   struct diff_form form =
       diff__form(head.op, head.width, head.split_exponent, head.result_bytes);
+  emb_check(diff__form_valid(&form));
   for (uint64_t i = 0; i < form.blocks && rc == EMB_OK; i++) {
     uint64_t offset = i * DIFF_ELEMENTS * form.width;
     size_t n = diff_block_elements(&form, i), size = n * form.width;

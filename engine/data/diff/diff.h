@@ -34,6 +34,7 @@
 #include "engine/data/emb_data.h"
 #include <stddef.h>
 
+#include "engine/base/debug.h"
 #include "engine/storage/pack/block.h"
 
 #define DIFF_MAGIC "embdiff1"
@@ -83,9 +84,13 @@ struct diff_form {
 };
 struct diff_form diff__form(int op, uint32_t width, int split_exponent,
                             uint64_t bytes);
+/* Only in self-checking builds [diff_valid.c].  For a form whose head, if it
+** was read, has been checked. */
+int diff__form_valid(const struct diff_form *form);
 /* Number of elements in the block. */
 static inline size_t diff_block_elements(const struct diff_form *form,
                                          uint64_t block) {
+  emb_assert(block < form->blocks);
   uint64_t left = form->elements - block * DIFF_ELEMENTS;
   return left < DIFF_ELEMENTS ? (size_t)left : DIFF_ELEMENTS;
 }

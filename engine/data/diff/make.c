@@ -101,6 +101,7 @@ int diff__make(struct diff_work *w, const emb_diff_how *how,
                            .result_bytes = result->n};
   char *at = to + sizeof head;
   int rc = diff__open(w, how->width, 0);
+  emb_check(diff__form_valid(&form));
   for (uint64_t i = 0; i < form.blocks && rc == EMB_OK; i++) {
     uint64_t offset = i * DIFF_ELEMENTS * form.width;
     size_t n = diff_block_elements(&form, i), size = n * form.width;

@@ -33,6 +33,7 @@ static char *work_room(struct diff_work *w, uint32_t width) {
 
 int diff__open(struct diff_work *w, uint32_t width, int decompresses) {
   ZSTD_customMem memory = {block_allocate, block_release, w->env};
+  emb_assert(!w->base && !w->compressor && !w->decompressor);
   w->base = work_room(w, width);
   w->result = work_room(w, width);
   w->words = work_room(w, width);

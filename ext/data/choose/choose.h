@@ -10,12 +10,14 @@
 **           points.c (rows with vectors that aggregates gather), coreset.c
 **           (emb_coreset), chosen.c (the table-valued emb_chosen, which both
 **           entry points could have, but table-valued functions need a
-**           connection), drift.c (emb_drift_*), choose.c (registers all).
+**           connection), drift.c (emb_drift_*), points_valid.c (self-checks),
+**           choose.c (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_CHOOSE_H
 #define EMB_EXT_CHOOSE_H
 
+#include "engine/base/debug.h"
 #include "ext/tvf/tvf.h"
 
 #define CHOOSE_FLAGS (SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC)
@@ -39,6 +41,8 @@ struct ext_points {
   size_t n, capacity;
   uint32_t dim; /* 0 before the first */
 };
+/* Only in self-checking builds [points_valid.c]. */
+int ext_points_valid(const struct ext_points *points);
 /* name: the function; argument: the number of the argument, from 1. */
 int ext_points_add(struct ext_points *points, sqlite3_value *value,
                    const char *name, int argument, char **err);
@@ -46,6 +50,20 @@ void ext_points_free(struct ext_points *points);
 /* A connection with which long work checks now and then whether it must stop:
 ** sqlite3_interrupt was called, or the progress handler asks for it. */
 struct ext_conn ext_choose_asked(sqlite3_context *context);
+
+/* ---- coreset.c ----------------------------------------------------------- */
+
+/* The rows of an aggregate emb_coreset; all zeros before the first. */
+struct ext_coreset {
+  struct ext_points points;
+  int64_t *keys;
+  size_t capacity; /* of keys */
+  int64_t k;       /* 0: not known yet */
+  char *method;
+  int failed;
+};
+/* Only in self-checking builds [points_valid.c].  For rows without an error. */
+int ext_coreset_valid(const struct ext_coreset *coreset);
 
 /* ---- chosen.c ------------------------------------------------------------ */
 

@@ -11,31 +11,22 @@
 **           so that nothing is computed then.
 */
 #include "engine/data/emb_data.h"
+#include "engine/base/seed.h"
 #include "choose.h"
 SQLITE_EXTENSION_INIT3
 
 #include <stdlib.h>
 #include <string.h>
 
-/* All zeros is the state before the first row. */
-struct coreset {
-  struct ext_points points;
-  int64_t *keys;
-  size_t capacity; /* of keys */
-  int64_t k;       /* 0: not known yet */
-  char *method;
-  int failed;
-};
-
-static void coreset_free(struct coreset *coreset) {
+static void coreset_free(struct ext_coreset *coreset) {
   ext_points_free(&coreset->points);
   sqlite3_free(coreset->keys);
   sqlite3_free(coreset->method);
-  *coreset = (struct coreset){.failed = coreset->failed};
+  *coreset = (struct ext_coreset){.failed = coreset->failed};
 }
 
 /* Reads n and method from the first row; they are the same for all rows. */
-static int coreset_ask(struct coreset *coreset, sqlite3_value **argv,
+static int coreset_ask(struct ext_coreset *coreset, sqlite3_value **argv,
                        char **err) {
   const char *method;
   emb_err cause;
@@ -52,7 +43,7 @@ static int coreset_ask(struct coreset *coreset, sqlite3_value **argv,
   return rc;
 }
 
-static int coreset_add(struct coreset *coreset, sqlite3_value **argv,
+static int coreset_add(struct ext_coreset *coreset, sqlite3_value **argv,
                        char **err) {
   int64_t key;
   int rc = coreset->k ? SQLITE_OK : coreset_ask(coreset, argv, err);
@@ -70,12 +61,14 @@ static int coreset_add(struct coreset *coreset, sqlite3_value **argv,
     rc = ext_points_add(&coreset->points, argv[1], "emb_coreset", 2, err);
   if (rc == SQLITE_OK)
     coreset->keys[coreset->points.n - 1] = key;
+  emb_check_some(16, rc != SQLITE_OK || ext_coreset_valid(coreset));
   return rc;
 }
 
 static void coreset_step(sqlite3_context *context, int argc,
                          sqlite3_value **argv) {
-  struct coreset *coreset = sqlite3_aggregate_context(context, sizeof *coreset);
+  struct ext_coreset *coreset =
+      sqlite3_aggregate_context(context, sizeof *coreset);
   char *err = NULL;
   int rc;
   (void)argc;
@@ -106,7 +99,7 @@ static int place_compare(const void *a, const void *b) {
 }
 
 /* Moves each row to its place, along the cycles of the permutation. */
-static void coreset_permute(struct coreset *coreset, struct place *places,
+static void coreset_permute(struct ext_coreset *coreset, struct place *places,
                             float *row) {
   size_t dim = coreset->points.dim, bytes = dim * sizeof(float);
   float *vectors = coreset->points.vectors;
@@ -126,7 +119,7 @@ static void coreset_permute(struct coreset *coreset, struct place *places,
   }
 }
 
-static int coreset_sort(struct coreset *coreset, char **err) {
+static int coreset_sort(struct ext_coreset *coreset, char **err) {
   size_t n = coreset->points.n;
   struct place *places = sqlite3_malloc64(n * sizeof *places);
   float *row = sqlite3_malloc64(coreset->points.dim * sizeof *row);
@@ -142,7 +135,7 @@ static int coreset_sort(struct coreset *coreset, char **err) {
                      "emb_coreset has key %lld more than once",
                      (long long)places[i].key);
   }
-  if (rc == SQLITE_OK)
+  if (rc == SQLITE_OK && !EMB_SEED(SEED_CORESET_ROWS_UNSORTED))
     coreset_permute(coreset, places, row);
   sqlite3_free(places);
   sqlite3_free(row);
@@ -152,7 +145,7 @@ static int coreset_sort(struct coreset *coreset, char **err) {
 /* ---- the result ---------------------------------------------------------- */
 
 static int coreset_choose(sqlite3_context *context,
-                          const struct coreset *coreset, emb_chosen *chosen,
+                          const struct ext_coreset *coreset, emb_chosen *chosen,
                           size_t k, char **err) {
   struct ext_conn conn = ext_choose_asked(context);
   emb_points points = {.keys = coreset->keys,
@@ -167,7 +160,7 @@ static int coreset_choose(sqlite3_context *context,
 }
 
 static void coreset_give(sqlite3_context *context,
-                         const struct coreset *coreset,
+                         const struct ext_coreset *coreset,
                          const emb_chosen *chosen, size_t k) {
   uint64_t head[] = {CHOSEN_MAGIC, k};
   size_t size = CHOSEN_HEAD + k * sizeof(struct ext_chosen);
@@ -186,7 +179,7 @@ static void coreset_give(sqlite3_context *context,
 }
 
 static void coreset_final(sqlite3_context *context) {
-  struct coreset *coreset = sqlite3_aggregate_context(context, 0);
+  struct ext_coreset *coreset = sqlite3_aggregate_context(context, 0);
   emb_chosen *chosen = NULL;
   char *err = NULL;
   size_t k;
@@ -197,6 +190,7 @@ static void coreset_final(sqlite3_context *context) {
     coreset_free(coreset);
     return;
   }
+  emb_check(ext_coreset_valid(coreset));
   k = (uint64_t)coreset->k < coreset->points.n ? (size_t)coreset->k
                                                : coreset->points.n;
   rc = coreset_sort(coreset, &err);

@@ -20,6 +20,7 @@ static int points_grow(struct ext_points *points) {
     return SQLITE_NOMEM;
   points->vectors = vectors;
   points->capacity = capacity;
+  emb_check(ext_points_valid(points));
   return SQLITE_OK;
 }
 

@@ -91,6 +91,7 @@ static int samples_keys_room(int64_t first, uint64_t n, char **err) {
 int ext_samples_keys_taken(struct ext_samples *table, int64_t key, uint64_t n,
                            char **err) {
   int64_t end = (int64_t)((uint64_t)key + n - 1);
+  emb_assert(n == 0 || n - 1 <= (uint64_t)INT64_MAX - (uint64_t)key);
   struct samples_answer none;
   end += end < INT64_MAX;
   return n == 0 ? SQLITE_OK

@@ -13,6 +13,8 @@
 **           deleted together.
 */
 #include "engine/data/emb_data.h"
+#include "engine/base/debug.h"
+#include "engine/base/seed.h"
 #include "samples.h"
 SQLITE_EXTENSION_INIT3
 
@@ -110,6 +112,7 @@ static int samples_map_damaged(struct ext_samples_map *map, const char *what,
 /* ---- files --------------------------------------------------------------- */
 
 void ext_samples_file_drop(struct ext_samples_file *file) {
+  emb_assert(!file || file->refs > 0);
   if (file && --file->refs == 0)
     sqlite3_free(file);
 }
@@ -200,6 +203,11 @@ int ext_samples_map_file(struct ext_samples_map *map, sqlite3_int64 key,
   return rc;
 }
 
+/* Does the file have a record `at`? */
+static int samples_file_has(const struct ext_samples_file *file, uint64_t at) {
+  return at <= (uint64_t)file->last - (uint64_t)file->first;
+}
+
 /* ---- blocks -------------------------------------------------------------- */
 
 static int samples_block_take(struct ext_samples_map *map,
@@ -256,6 +264,7 @@ int ext_samples_map_place(struct ext_samples_map *map,
   int rc = is_fixed && !is_timed
                ? SQLITE_OK
                : samples_map_block(map, file, at / EMB_SAMPLES_BLOCK, err);
+  emb_assert(samples_file_has(file, at));
   if (rc != SQLITE_OK)
     return rc;
   place->offset = is_fixed ? file->format.header + at * file->format.record
@@ -299,8 +308,9 @@ int ext_samples_map_gone(struct ext_samples_map *map,
                          const struct ext_samples_file *file, uint64_t at,
                          int *gone, char **err) {
   int rc;
+  emb_assert(samples_file_has(file, at));
   *gone = 0;
-  if (file->gone == 0)
+  if (file->gone == 0 || EMB_SEED(SEED_DELETED_SAMPLE_RETURNED))
     return SQLITE_OK;
   rc = samples_map_part(map, file, at / PART_RECORDS, err);
   if (rc == SQLITE_OK)
@@ -313,6 +323,7 @@ int ext_samples_map_delete(struct ext_samples_map *map,
                            char **err) {
   sqlite3_stmt *statement;
   int rc = samples_map_part(map, file, at / PART_RECORDS, err);
+  emb_assert(samples_file_has(file, at));
   if (rc != SQLITE_OK)
     return rc;
   map->bits[at % PART_RECORDS / 8] |= (uint8_t)(1 << (at % 8));

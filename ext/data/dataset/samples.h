@@ -27,7 +27,8 @@
 **           come next), scan.c, scan.h (their records, read ahead), column.c
 **           (their column values), add.c (registers a file), command.c,
 **           update.c (rows), vtab.c and plan.c (SQLite's callbacks), tvf.c
-**           (batches and workers), directory.c (lists files).
+**           (batches and workers), directory.c (lists files), scan_valid.c
+**           (self-checks of a scan).
 ** ERRORS    As ext/value/value.h.  A file that has changed gives
 **           SQLITE_MISMATCH; a missing file gives SQLITE_CANTOPEN.
 */

@@ -35,6 +35,7 @@ int ext_samples_scan_new(struct ext_samples *table,
   int rc;
   *out = table->spare;
   table->spare = NULL;
+  emb_assert(!*out || ((*out)->eof && (*out)->table == table));
   if (*out)
     return SQLITE_OK;
   scan = sqlite3_malloc64(sizeof *scan);
@@ -42,7 +43,7 @@ int ext_samples_scan_new(struct ext_samples *table,
     return SQLITE_NOMEM;
   memset(scan, 0, sizeof *scan);
   scan->table = table;
-  scan->eof = 1;
+  scan->eof = scan->ended = 1;
   rc = ext_samples_map_new(table, &scan->map);
   if (rc == SQLITE_OK)
     rc = ext_samples_range_new(table, scan->map, &scan->range);
@@ -85,6 +86,7 @@ void ext_samples_scan_end(struct ext_samples_scan *scan) {
   scan->at = scan->key_count = scan->key_at = 0;
   scan->position = 0;
   scan->eof = scan->ended = 1;
+  emb_check(ext_samples_scan_valid(scan));
 }
 
 static void samples_scan_destroy(struct ext_samples_scan *scan) {
@@ -352,6 +354,7 @@ int ext_samples_scan_split(struct ext_samples_scan *scan, char **err) {
   int rc;
   if (scan->is_split)
     return SQLITE_OK;
+  emb_assert(entry->is_read && scan->is_waited);
   record = emb_samples_batch_record(samples_scan_front(scan)->batch,
                                     entry->record, &bytes);
   rc = emb_samples_split(&entry->file->format, record, bytes, &scan->sample,
@@ -408,6 +411,7 @@ static int samples_scan_settle(struct ext_samples_scan *scan, char **err) {
       break;
     if (scan->count == 0) {
       scan->eof = 1;
+      emb_check(ext_samples_scan_valid(scan));
       return SQLITE_OK;
     }
     rc = samples_scan_wait(scan, err);
@@ -416,10 +420,12 @@ static int samples_scan_settle(struct ext_samples_scan *scan, char **err) {
     if (rc == SQLITE_OK && !wanted)
       scan->at++;
   }
+  emb_check_some(16, rc != SQLITE_OK || ext_samples_scan_valid(scan));
   return rc;
 }
 
 int ext_samples_scan_next(struct ext_samples_scan *scan, char **err) {
+  emb_assert(!scan->eof);
   scan->at++;
   scan->position++;
   return samples_scan_settle(scan, err);
@@ -454,6 +460,7 @@ int ext_samples_scan_eof(const struct ext_samples_scan *scan) {
 }
 
 int64_t ext_samples_scan_key(const struct ext_samples_scan *scan) {
+  emb_assert(!scan->eof);
   return samples_scan_entry(scan)->key;
 }
 

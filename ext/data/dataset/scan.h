@@ -6,6 +6,7 @@
 #define EMB_EXT_SAMPLES_SCAN_H
 
 #include "engine/data/emb_data.h"
+#include "engine/base/debug.h"
 #include "samples.h"
 
 #define SCAN_LOADS 4
@@ -53,6 +54,10 @@ static inline const struct ext_samples_entry *
 samples_scan_entry(const struct ext_samples_scan *scan) {
   return &samples_scan_front(scan)->entries[scan->at];
 }
+
+/* Only in self-checking builds [scan_valid.c].  For a scan that was moved
+** without an error, or has ended. */
+int ext_samples_scan_valid(const struct ext_samples_scan *scan);
 
 /* Splits the current record into label, timestamp and payload. */
 int ext_samples_scan_split(struct ext_samples_scan *scan, char **err);

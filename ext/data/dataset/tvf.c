@@ -48,6 +48,7 @@ static int samples_find_prepare(struct ext_samples_client *client,
   sqlite3_free(schema);
   if (sql == NULL)
     return SQLITE_NOMEM;
+  emb_assert(!client->probing);
   client->probed = NULL;
   client->probing = 1;
   rc = sqlite3_prepare_v2(db, sql, -1, hold, NULL);

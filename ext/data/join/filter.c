@@ -19,6 +19,7 @@ size_t ext_join_filter_words(size_t hashes) {
 }
 
 int ext_join_filter_new(struct join_filter *filter, size_t words) {
+  emb_assert(words > 0); /* a filter with none has a place for no hash */
   filter->words = sqlite3_malloc64(words * sizeof *filter->words);
   if (filter->words == NULL)
     return SQLITE_NOMEM;

@@ -5,6 +5,7 @@
 #ifndef EMB_EXT_JOIN_CALL_H
 #define EMB_EXT_JOIN_CALL_H
 
+#include "engine/base/debug.h"
 #include "join.h"
 
 /* ---- value.c: ids and features ------------------------------------------- */
@@ -77,6 +78,8 @@ const struct join_record *ext_join_half_next(const struct join_half *half,
                                              size_t *place);
 void ext_join_half_free(struct join_half *half);
 struct join_value ext_join_record_features(const struct join_record *record);
+/* Only in self-checking builds [join_valid.c]. */
+int ext_join_half_valid(const struct join_half *half);
 
 /* ---- a joiner ------------------------------------------------------------ */
 
@@ -153,6 +156,15 @@ struct ext_joiner {
   size_t early_n;           /* and how many it has */
 };
 
+/* The joiners of a connection. */
+struct ext_joiners {
+  struct ext_joiner *first;
+};
+
+/* Only in self-checking builds [join_valid.c].  Outside a call, a joiner that
+** is current has nothing left to write, and one that is not is empty. */
+int ext_joiner_valid(const struct ext_joiner *joiner);
+
 /* ---- a call -------------------------------------------------------------- */
 
 struct join_options {
@@ -222,6 +234,10 @@ struct join_found {
   int64_t n, time;
   const struct join_record *record; /* NULL: it is in the tables only */
 };
+
+/* Only in self-checking builds [join_valid.c].  For a call that has read its
+** options, kinds and source. */
+int ext_join_call_valid(const struct join_call *call);
 
 static inline int64_t *join_number(struct join_call *call, int i) {
   return &call->joiner->numbers[i];

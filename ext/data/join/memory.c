@@ -37,6 +37,7 @@ static size_t half_bytes(size_t id, size_t features) {
 
 /* One byte in five is for slots. */
 void ext_join_half_limit(struct join_half *half, size_t bytes) {
+  emb_assert(half->records == 0 && half->arena == NULL);
   half->room = bytes / 5 * 4 / 8 * 8;
   half->slots_most = HALF_SLOTS_FIRST;
   while (half->slots_most * 2 * sizeof *half->slots <= bytes / 5)
@@ -69,6 +70,7 @@ static int half_grow(struct join_half *half) {
   sqlite3_free(half->slots);
   half->slots = slots;
   half->slots_n = n;
+  emb_check(ext_join_half_valid(half));
   return SQLITE_OK;
 }
 

@@ -90,6 +90,7 @@ int ext_join_give_positive(struct join_call *call,
 int ext_join_take_back(struct join_call *call, const struct join_found *found,
                        const struct join_value *id) {
   const struct settle_as as = {NULL, 0, -1 / call->options.share};
+  emb_assert(call->options.correct);
   return settle_give(call, found, id, NULL, &as);
 }
 

@@ -122,6 +122,8 @@ static int spill_turn(struct join_call *call) {
   empty = joiner->old;
   joiner->old = joiner->young;
   joiner->young = empty;
+  emb_check(ext_join_half_valid(&joiner->old));
+  emb_check(ext_join_half_valid(&joiner->young));
   return rc;
 }
 
@@ -147,6 +149,7 @@ int ext_join_remember(struct join_call *call, const struct join_record *head,
 int ext_join_runs_add(struct ext_joiner *joiner, int64_t run, int64_t newest,
                       struct join_filter *filter) {
   size_t most = joiner->memory / SPILL_FILTERS_PART / sizeof *filter->words;
+  emb_assert(filter->words && filter->n);
   if (joiner->runs_n == joiner->runs_room) {
     size_t room = joiner->runs_room * 2 + 16;
     struct join_run *runs =
@@ -168,6 +171,8 @@ int ext_join_runs_add(struct ext_joiner *joiner, int64_t run, int64_t newest,
 }
 
 void ext_join_run_remove(struct ext_joiner *joiner, size_t i) {
+  emb_assert(i < joiner->runs_n);
+  emb_assert(joiner->filter_words >= joiner->runs[i].filter.n);
   joiner->filter_words -= joiner->runs[i].filter.n;
   ext_join_filter_free(&joiner->runs[i].filter);
   memmove(joiner->runs + i, joiner->runs + i + 1,

@@ -147,6 +147,7 @@ int ext_join_set_state(struct join_call *call, int64_t n,
   struct join_chunk *chunk;
   int rc = states_chunk(call, n, &chunk);
   int i = (int)(n % JOIN_CHUNK);
+  emb_assert(state != JOIN_IS_WAITING); /* no request waits again */
   if (rc != SQLITE_OK)
     return rc;
   chunk->states[i / 4] = (uint8_t)((chunk->states[i / 4] & ~(3 << i % 4 * 2)) |

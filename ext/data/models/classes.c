@@ -20,22 +20,6 @@ enum { F1_MACRO, F1_MICRO, F1_WEIGHTED, F1_BINARY };
 static const char *const f1_averages[] = {"macro", "micro", "weighted",
                                           "binary"};
 
-struct class_count {
-  uint64_t word; /* of its name: emb_random_integer, emb_random_bytes */
-  char *text;    /* NULL: an integer, or not used */
-  size_t size;   /* of the text */
-  int used;
-  int64_t right, predicted, labels;
-};
-
-/* All zeros is the state before the first row. */
-struct f1 {
-  struct class_count *slots;
-  size_t n, capacity; /* a power of two, or 0 */
-  int64_t rows, right;
-  int is_asked, average, failed;
-};
-
 static void f1_free(struct f1 *f1) {
   for (size_t i = 0; i < f1->capacity; i++)
     sqlite3_free(f1->slots[i].text);
@@ -69,6 +53,7 @@ static int f1_grow(struct f1 *f1) {
   sqlite3_free(f1->slots);
   f1->slots = slots;
   f1->capacity = capacity;
+  emb_check(ext_f1_valid(f1));
   return SQLITE_OK;
 }
 
@@ -194,6 +179,7 @@ static void f1_final(sqlite3_context *context) {
   struct f1 *f1 = sqlite3_aggregate_context(context, 0);
   if (f1 == NULL)
     return;
+  emb_check(ext_f1_valid(f1));
   if (!f1->failed && f1->rows) {
     struct class_count one = {.word = emb_random_integer(1), .used = 1};
     double result = (double)f1->right / (double)f1->rows; /* micro */

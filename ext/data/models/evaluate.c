@@ -6,6 +6,7 @@
 ** A row with a NULL is left out; with no rows the result is NULL.  They need
 ** the memory of two counters, except emb_auc, which keeps 16 bytes a row.
 */
+#include "engine/base/seed.h"
 #include "models.h"
 SQLITE_EXTENSION_INIT3
 
@@ -274,7 +275,7 @@ static void auc_final(sqlite3_context *context) {
       one += (double)auc->rows[end].label;
       zero += (double)(1 - auc->rows[end].label);
     }
-    above += one * (zeros + zero / 2);
+    above += one * (zeros + (EMB_SEED(SEED_TIES_IGNORED) ? 0 : zero / 2));
     ones += one;
     zeros += zero;
   }

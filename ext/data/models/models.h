@@ -6,7 +6,8 @@
 **           file: INNOCUOUS and DETERMINISTIC, in all entry points.
 ** FILES     evaluate.c (emb_accuracy, emb_auc, emb_log_loss), classes.c
 **           (emb_f1), diff.c (emb_diff and emb_patch: a model as its difference
-**           from another), models.c (registers all).
+**           from another), models_valid.c (self-checks), models.c
+**           (registers all).
 ** THREADS   No state.
 */
 #ifndef EMB_EXT_MODELS_H
@@ -22,7 +23,29 @@
 */
 int ext_models_register(sqlite3 *db);
 
-/* Its parts, each in its own file. */
+/* ---- classes.c ----------------------------------------------------------- */
+
+/* A class of emb_f1. */
+struct class_count {
+  uint64_t word; /* of its name: emb_random_integer, emb_random_bytes */
+  char *text;    /* NULL: an integer, or not used */
+  size_t size;   /* of the text */
+  int used;
+  int64_t right, predicted, labels;
+};
+
+/* All zeros is the state before the first row. */
+struct f1 {
+  struct class_count *slots;
+  size_t n, capacity; /* a power of two, or 0 */
+  int64_t rows, right;
+  int is_asked, average, failed;
+};
+/* Only in self-checking builds [models_valid.c]. */
+int ext_f1_valid(const struct f1 *f1);
+
+/* ---- parts, each in its own file ----------------------------------------- */
+
 int ext_models_evaluate_register(sqlite3 *db);
 int ext_models_classes_register(sqlite3 *db);
 int ext_models_diff_register(sqlite3 *db);

@@ -382,6 +382,8 @@ int ext_ask(struct ext_asker *asker, const char *json,
   struct ext_policy policy = {0};
   struct ext_given members;
   int rc = ext_policy_read(asker->pipeline, "trigger", json, &policy, err);
+  emb_assert(answer->verdict == EXT_NOTHING && !answer->reason);
+  emb_assert(question->member && question->within >= 0);
   if (rc == SQLITE_OK && question->within > ASK_DEPTH)
     rc = ext_error(err, SQLITE_ERROR,
                    "pipeline %s: ensembles nested in more than %d others",
@@ -396,5 +398,6 @@ int ext_ask(struct ext_asker *asker, const char *json,
         asker, &policy, question, answer, err);
   ext_policy_free(&policy);
   asker->pipeline->scope = before; /* these parameters end here */
+  emb_check(rc != SQLITE_OK || ext_answer_valid(question, answer));
   return rc;
 }

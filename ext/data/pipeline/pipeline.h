@@ -25,6 +25,7 @@
 #ifndef EMB_EXT_PIPELINE_H
 #define EMB_EXT_PIPELINE_H
 
+#include "engine/base/debug.h"
 #include "ext/tvf/tvf.h"
 
 /* ---- scope.c: SQL with named parameters ---------------------------------- */
@@ -50,6 +51,8 @@ struct ext_scope {
   const char *options; /* NULL: none */
 };
 
+/* Only in self-checking builds [pipeline_valid.c]. */
+int ext_scope_valid(const struct ext_scope *scope);
 void ext_scope_integer(struct ext_scope *scope, const char *name,
                        sqlite3_int64 value);
 void ext_scope_real(struct ext_scope *scope, const char *name, double value);
@@ -85,6 +88,9 @@ struct ext_pipeline {
   struct ext_scope scope; /* with "pipeline" and "seed" */
 };
 
+/* Only in self-checking builds [pipeline_valid.c].  For a pipeline that was
+** loaded. */
+int ext_pipeline_valid(const struct ext_pipeline *pipeline);
 /* By name or number, as given to a function.  Free it with ext_pipeline_free,
 ** also after an error. */
 int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
@@ -148,6 +154,10 @@ struct ext_answer {
   char *reason; /* for sqlite3_free, after an error too */
 };
 
+/* Only in self-checking builds [pipeline_valid.c].  For an answer without an
+** error. */
+int ext_answer_valid(const struct ext_question *question,
+                     const struct ext_answer *answer);
 /* json: the policy.  The caller zeroes *answer first. */
 int ext_ask(struct ext_asker *asker, const char *json,
             const struct ext_question *question, struct ext_answer *answer,

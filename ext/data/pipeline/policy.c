@@ -209,6 +209,7 @@ int ext_policy_prepare(struct ext_pipeline *pipeline,
                        sqlite3_stmt **statement, char **then, char **err) {
   const char *tail = NULL;
   int rc;
+  emb_assert(policy->kind && policy->name && policy->sql); /* it was read */
   pipeline->scope.options = policy->options;
   rc = ext_scope_prepare(&pipeline->scope, policy->sql, statement,
                          then ? &tail : NULL, err);

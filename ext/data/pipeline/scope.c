@@ -122,6 +122,7 @@ int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
                       sqlite3_stmt **statement, const char **tail, char **err) {
   const char *rest;
   int rc = sqlite3_prepare_v2(scope->db, sql, -1, statement, &rest);
+  emb_check(ext_scope_valid(scope));
   if (rc == SQLITE_OK && *statement == NULL)
     return ext_error(err, SQLITE_ERROR, "there is no statement");
   if (rc == SQLITE_OK)

@@ -13,6 +13,7 @@
 ** choice for that epoch, or for the last epoch before it that has a choice
 ** (emb_downsample).
 */
+#include "engine/base/seed.h"
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
 
@@ -168,7 +169,7 @@ static void selected_part(struct span *span, sqlite3_int64 worker,
                           sqlite3_int64 workers) {
   sqlite3_int64 each = span->n / workers, rest = span->n % workers;
   span->from += each * worker + (worker < rest ? worker : rest);
-  span->n = each + (worker < rest);
+  span->n = each + (worker < rest && !EMB_SEED(SEED_WORKER_PLACES_LOST));
 }
 
 static int selected_span(struct ext_pipeline *pipeline,

@@ -103,11 +103,13 @@ char *ext_pipeline_source(const char *source) {
 /* ---- one transaction ----------------------------------------------------- */
 
 int ext_pipeline_begin(struct ext_pipeline *pipeline, char **err) {
+  emb_check(ext_pipeline_valid(pipeline));
   return ext_exec(pipeline->db, err, "SAVEPOINT " PIPELINE_SAVEPOINT);
 }
 
 int ext_pipeline_end(struct ext_pipeline *pipeline, int rc, char **err) {
   char *other = NULL;
+  emb_check(ext_pipeline_valid(pipeline));
   if (rc == SQLITE_OK)
     rc = ext_exec(pipeline->db, err, "RELEASE " PIPELINE_SAVEPOINT);
   if (rc == SQLITE_OK)

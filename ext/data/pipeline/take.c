@@ -72,6 +72,7 @@ int ext_take_rows(struct ext_pipeline *pipeline, sqlite3_stmt *rows,
     take.place = sqlite3_bind_parameter_index(take.insert, ":place");
     take.key = sqlite3_bind_parameter_index(take.insert, ":key");
     take.weight = sqlite3_bind_parameter_index(take.insert, ":weight");
+    emb_assert(take.place > 0 && take.key > 0 && take.weight > 0);
   }
   while (rc == SQLITE_OK && (rc = sqlite3_step(rows)) == SQLITE_ROW)
     rc = take_sample(pipeline, &take, rows, (*place)++, err);
