@@ -189,6 +189,7 @@ static int backup_make_file(struct backup *b, struct backup_rows *rows,
     rc = ext_backup_complete(b, err);
   if (rc == SQLITE_OK)
     rc = backup_report(b, rows); /* before the steps that cannot be undone */
+  emb_check(rc != SQLITE_OK || ext_backup_may(b, BACKUP_PUBLISH));
   if (rc == SQLITE_OK)
     rc = b->again ? publish_again(b, err) : publish_first(b, err);
   return rc;
