@@ -262,6 +262,7 @@ int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   int64_t removals = keys->removals;
   int rc;
+  emb_assert(keys->absent == 0); /* each row has a number */
   if (!ext_vtab(table)->options.text_key || keys->n == 0 ||
       EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;

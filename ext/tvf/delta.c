@@ -88,7 +88,7 @@ static int delta_tvf_begin(struct ext_tvf_cursor *base,
 
 static int delta_tvf_more(struct ext_tvf_cursor *base, char **err) {
   struct delta_cursor *cursor = (struct delta_cursor *)base;
-  emb_check(delta_cursor_valid(cursor));
+  emb_check(ext_delta_cursor_valid(cursor));
   int rc = emb_delta_next(cursor->delta, cursor->room,
                           &(emb_rows){.keys = cursor->keys,
                                       .ops = cursor->ops,

@@ -258,7 +258,7 @@ static int nearest_more(struct ext_tvf_cursor *base, char **err) {
   }
   if (rc != SQLITE_OK)
     base->n = 0;
-  emb_check(rc != SQLITE_OK || nearest_cursor_valid(cursor));
+  emb_check(rc != SQLITE_OK || ext_nearest_cursor_valid(cursor));
   return rc;
 }
 

@@ -85,7 +85,7 @@ static int sample_read(struct sample_cursor *cursor, char **err) {
                 cursor->vectors, cursor->found, NULL);
   cursor->from = base->at;
   cursor->end = rc ? base->at : base->at + n;
-  emb_check(sample_cursor_valid(cursor));
+  emb_check(ext_sample_cursor_valid(cursor));
   return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
 }
 

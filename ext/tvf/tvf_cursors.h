@@ -39,7 +39,7 @@ struct nearest_cursor {
 };
 
 /* A search between two blocks.  Only in self-checking builds. */
-int nearest_cursor_valid(const struct nearest_cursor *cursor);
+int ext_nearest_cursor_valid(const struct nearest_cursor *cursor);
 
 /* ---- sample.c ------------------------------------------------------------ */
 
@@ -56,7 +56,7 @@ struct sample_cursor {
 };
 
 /* Only in self-checking builds. */
-int sample_cursor_valid(const struct sample_cursor *cursor);
+int ext_sample_cursor_valid(const struct sample_cursor *cursor);
 
 /* ---- delta.c ------------------------------------------------------------- */
 
@@ -84,6 +84,6 @@ struct delta_cursor {
 };
 
 /* A delta that has begun.  Only in self-checking builds. */
-int delta_cursor_valid(const struct delta_cursor *cursor);
+int ext_delta_cursor_valid(const struct delta_cursor *cursor);
 
 #endif

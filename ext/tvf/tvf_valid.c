@@ -31,7 +31,7 @@ int ext_tvf_cursor_valid(const struct ext_tvf_cursor *cursor) {
   return 1;
 }
 
-int nearest_cursor_valid(const struct nearest_cursor *cursor) {
+int ext_nearest_cursor_valid(const struct nearest_cursor *cursor) {
   size_t rows = 0;
   emb_assert(cursor->k > 0 && cursor->n <= cursor->block);
   emb_assert(!cursor->queries == !cursor->are_rows);
@@ -50,14 +50,14 @@ int nearest_cursor_valid(const struct nearest_cursor *cursor) {
   return 1;
 }
 
-int sample_cursor_valid(const struct sample_cursor *cursor) {
+int ext_sample_cursor_valid(const struct sample_cursor *cursor) {
   emb_assert(cursor->from <= cursor->end && cursor->end <= cursor->base.n);
   emb_assert(cursor->end - cursor->from <= SAMPLE_BLOCK);
   emb_assert(cursor->end == cursor->from || cursor->vectors);
   return 1;
 }
 
-int delta_cursor_valid(const struct delta_cursor *cursor) {
+int ext_delta_cursor_valid(const struct delta_cursor *cursor) {
   int plan = cursor->base.plan;
   emb_assert(cursor->delta && cursor->base.link);
   emb_assert(cursor->room > 0 && cursor->room <= DELTA_ROWS_MAX);

@@ -102,17 +102,17 @@ TEST(the_nearest) {
   struct nearest_cursor *c;
   sqlite3_stmt *row =
       spy_on(db, "SELECT key FROM emb_nearest('items', '[[1], [2]]', 2)", &c);
-  CHECK(nearest_cursor_valid(c));
-  CHECK_FIRES(c->n = c->block + 1; nearest_cursor_valid(c));
-  CHECK_FIRES(c->queries = c->given.at; nearest_cursor_valid(c));
-  CHECK_FIRES(c->scan = (emb_scan *)(void *)c; nearest_cursor_valid(c));
-  CHECK_FIRES(c->snap = (emb_snap *)(void *)c; nearest_cursor_valid(c));
+  CHECK(ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->n = c->block + 1; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->queries = c->given.at; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->scan = (emb_scan *)(void *)c; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->snap = (emb_snap *)(void *)c; ext_nearest_cursor_valid(c));
   CHECK_FIRES(c->are_rows = 1; c->queries = c->given.at;
-              c->scanned = (emb_snap *)(void *)c; nearest_cursor_valid(c));
-  CHECK_FIRES(c->among = (emb_filter *)(void *)c; nearest_cursor_valid(c));
-  CHECK_FIRES(c->number = 3; nearest_cursor_valid(c));
-  CHECK_FIRES(c->counts[0] = 3; nearest_cursor_valid(c));
-  CHECK_FIRES(c->counts[0] = 1; nearest_cursor_valid(c));
+              c->scanned = (emb_snap *)(void *)c; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->among = (emb_filter *)(void *)c; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->number = 3; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->counts[0] = 3; ext_nearest_cursor_valid(c));
+  CHECK_FIRES(c->counts[0] = 1; ext_nearest_cursor_valid(c));
   CHECK_FIRES(c->first_row = 1; sqlite3_step(row); c->base.at = 0;
               c->base.base.pVtab->pModule->xColumn(&c->base.base, NULL, 0));
   sqlite3_finalize(row);
@@ -124,10 +124,11 @@ TEST(a_sample) {
   struct sample_cursor *c;
   sqlite3_stmt *row =
       spy_on(db, "SELECT vector FROM emb_sample('items', 3)", &c);
-  CHECK(sample_cursor_valid(c));
-  CHECK_FIRES(c->end = 4; sample_cursor_valid(c));
-  CHECK_FIRES(c->end = c->base.n = SAMPLE_BLOCK + 1; sample_cursor_valid(c));
-  CHECK_FIRES(c->vectors = NULL; sample_cursor_valid(c));
+  CHECK(ext_sample_cursor_valid(c));
+  CHECK_FIRES(c->end = 4; ext_sample_cursor_valid(c));
+  CHECK_FIRES(c->end = c->base.n = SAMPLE_BLOCK + 1;
+              ext_sample_cursor_valid(c));
+  CHECK_FIRES(c->vectors = NULL; ext_sample_cursor_valid(c));
   sqlite3_finalize(row);
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
@@ -144,11 +145,11 @@ TEST(a_delta) {
   sql_runs(db, sql);
   sqlite3_stmt *row =
       spy_on(db, "SELECT key, vector FROM emb_delta('side.rows', 'us')", &c);
-  CHECK(delta_cursor_valid(c));
-  CHECK_FIRES(c->delta = NULL; delta_cursor_valid(c));
-  CHECK_FIRES(c->room = DELTA_ROWS_MAX + 1; delta_cursor_valid(c));
-  CHECK_FIRES(c->vectors = NULL; delta_cursor_valid(c));
-  CHECK_FIRES(c->states = sql; delta_cursor_valid(c));
+  CHECK(ext_delta_cursor_valid(c));
+  CHECK_FIRES(c->delta = NULL; ext_delta_cursor_valid(c));
+  CHECK_FIRES(c->room = DELTA_ROWS_MAX + 1; ext_delta_cursor_valid(c));
+  CHECK_FIRES(c->vectors = NULL; ext_delta_cursor_valid(c));
+  CHECK_FIRES(c->states = sql; ext_delta_cursor_valid(c));
   sqlite3_finalize(row);
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
   CHECK_ALL_FIRED("ext/tvf/tvf_valid.c");
