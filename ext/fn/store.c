@@ -21,7 +21,7 @@
 ** written by emb_put stay after ROLLBACK, but emb_get sees the uncommitted
 ** writes of its own connection.
 */
-#include "fn.h"
+#include "fn_state.h"
 SQLITE_EXTENSION_INIT3
 
 /* ---- reading ------------------------------------------------------------- */
@@ -181,6 +181,7 @@ static void write_batch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK) {
     table->link->put_n = n;
     table->link->put_valid = 1;
+    emb_check(ext_fn_link_valid(table->link));
     sqlite3_result_int64(context, (sqlite3_int64)count);
   } else {
     ext_result_error(context, rc, err);

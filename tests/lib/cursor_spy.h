@@ -50,6 +50,11 @@ int sqlite3_create_module_v2(sqlite3 *db, const char *name,
   return next(db, name, &modules[i].module, data, destroy);
 }
 
+int sqlite3_create_module(sqlite3 *db, const char *name,
+                          const sqlite3_module *real, void *data) {
+  return sqlite3_create_module_v2(db, name, real, data, NULL);
+}
+
 /* Steps a new statement to its first row; *cursor is the one opened last. */
 static sqlite3_stmt *spy_on(sqlite3 *db, const char *sql, void *cursor) {
   sqlite3_stmt *row = NULL;
