@@ -109,7 +109,8 @@ static int publish_first(struct backup *b, char **err) {
 
 /* Removes the stores that the target's rows named before. */
 static void remove_old(struct backup *b) {
-  for (size_t i = 0; i < b->olds; i++) {
+  for (size_t i = 0; i < b->olds && !EMB_SEED(SEED_BACKUP_KEEPS_OLD_STORES);
+       i++) {
     char *path = sqlite3_mprintf("%s/%s", b->target_emb, b->old[i]);
     emb_err error;
     int rc = path ? emb_destroy(path, &error) : EMB_OK;

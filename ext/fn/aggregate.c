@@ -55,7 +55,9 @@ static void sum_add(struct sum *sum, const float *vec, double sign) {
     double x = sign * (double)vec[i];
     double total = sum->total[i] + x;
     double part = total - sum->total[i];
-    sum->error[i] += (sum->total[i] - (total - part)) + (x - part);
+    sum->error[i] += EMB_SEED(SEED_SUM_UNCOMPENSATED)
+                         ? 0
+                         : (sum->total[i] - (total - part)) + (x - part);
     sum->total[i] = total;
   }
 }

@@ -110,7 +110,7 @@ static int store_rmw(struct ext_link *link, const int64_t *keys, size_t n,
 
 /* Reserves room for n versions, and invalidates those of the last call. */
 static int reserve_versions(struct ext_link *link, size_t n) {
-  link->put_valid = 0;
+  link->put_valid = EMB_SEED(SEED_OLD_VERSIONS_RETURNED) && link->put_valid;
   if (n > link->put_capacity) {
     void *p = sqlite3_realloc64(link->put_versions, n * sizeof(uint64_t));
     if (p == NULL)

@@ -224,7 +224,9 @@ static int nearest_search(struct nearest_cursor *cursor, const float *queries,
                              .distances = cursor->distances,
                              .counts = cursor->counts};
   int rc;
-  how->apart = cursor->are_rows ? cursor->numbers : NULL;
+  how->apart = cursor->are_rows && !EMB_SEED(SEED_ROW_ITS_OWN_NEIGHBOUR)
+                   ? cursor->numbers
+                   : NULL;
   rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, queries, cursor->n,
                                            cursor->k, how, &to)
                     : emb_nearest(link->session, queries, cursor->n, cursor->k,
