@@ -21,8 +21,7 @@ static void close_items(sqlite3 *db, struct ext_conn *conn) {
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
-/* ---- aggregates -----------------------------------------------------------
- */
+/* ---- aggregates ---------------------------------------------------------- */
 
 /* The state that a function asked for last. */
 static void *state;
@@ -74,8 +73,7 @@ TEST(aggregates) {
   close_items(db, conn);
 }
 
-/* ---- emb_each -------------------------------------------------------------
- */
+/* ---- emb_each ------------------------------------------------------------ */
 
 TEST(elements) {
   struct ext_conn *conn;
@@ -95,8 +93,7 @@ TEST(elements) {
   close_items(db, conn);
 }
 
-/* ---- tickets and versions -------------------------------------------------
- */
+/* ---- tickets and versions ------------------------------------------------ */
 
 TEST(tickets) {
   struct ext_conn *conn;
@@ -123,8 +120,7 @@ TEST(tickets) {
   close_items(db, conn);
 }
 
-/* ---- calls ----------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------- */
 
 static struct ext_conn *called;
 

@@ -16,8 +16,7 @@ static sqlite3 *open_items(void) {
   return db;
 }
 
-/* ---- a function of our own ------------------------------------------------
- */
+/* ---- a function of our own ----------------------------------------------- */
 
 static void (*during_begin)(struct ext_tvf_cursor *cursor);
 
@@ -94,8 +93,7 @@ TEST(a_cursor) {
   CHECK_EQ_INT(sqlite3_close(db), SQLITE_OK);
 }
 
-/* ---- the functions --------------------------------------------------------
- */
+/* ---- the functions ------------------------------------------------------- */
 
 TEST(the_nearest) {
   sqlite3 *db = open_items();
