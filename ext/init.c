@@ -63,7 +63,9 @@ static int register_vector_functions(sqlite3 *db) {
   if (rc == SQLITE_OK)
     rc = ext_data_register_functions(db);
 #endif
-  return rc == SQLITE_BUSY ? SQLITE_OK : rc;
+  return rc == SQLITE_BUSY && !EMB_SEED(SEED_VECTORS_NOT_LOADED_AGAIN)
+             ? SQLITE_OK
+             : rc;
 }
 
 /* Common part of all entry points.  They do not call each other, because SQLite
@@ -94,6 +96,8 @@ static int register_tables(struct ext_conn *conn) {
       ext_tvf_serve_register,    ext_tvf_pending_register,
       ext_tvf_sample_register,   ext_fn_bag_register};
   int rc;
+  /* Each module and function holds a reference, and so does our caller. */
+  emb_assert(!conn->has_tables || conn->refs > 1);
   if (conn->has_tables)
     return SQLITE_OK;
   conn->has_tables = 1;
@@ -109,6 +113,7 @@ static int register_tables(struct ext_conn *conn) {
 /* Registers the functions that choose training data. */
 static int register_data(struct ext_conn *conn) {
 #ifndef EMB_OMIT_DATA
+  emb_assert(!conn->has_data || conn->refs > 1);
   if (!conn->has_data) {
     conn->has_data = 1;
     return ext_data_register(conn);

@@ -109,7 +109,8 @@ static int publish_first(struct backup *b, char **err) {
 
 /* Removes the stores that the target's rows named before. */
 static void remove_old(struct backup *b) {
-  for (size_t i = 0; i < b->olds; i++) {
+  for (size_t i = 0; i < b->olds && !EMB_SEED(SEED_BACKUP_KEEPS_OLD_STORES);
+       i++) {
     char *path = sqlite3_mprintf("%s/%s", b->target_emb, b->old[i]);
     emb_err error;
     int rc = path ? emb_destroy(path, &error) : EMB_OK;
@@ -189,6 +190,7 @@ static int backup_make_file(struct backup *b, struct backup_rows *rows,
     rc = ext_backup_complete(b, err);
   if (rc == SQLITE_OK)
     rc = backup_report(b, rows); /* before the steps that cannot be undone */
+  emb_check(rc != SQLITE_OK || ext_backup_may(b, BACKUP_PUBLISH));
   if (rc == SQLITE_OK)
     rc = b->again ? publish_again(b, err) : publish_first(b, err);
   return rc;

@@ -65,6 +65,8 @@ int ext_moment_begin(struct ext_moment *moment, struct ext_conn *conn,
 ** does not see the moment. */
 int ext_moment_open_up(struct ext_moment *moment, char **err);
 void ext_moment_end(struct ext_moment *moment);
+/* Whose connections are these?  Only in self-checking builds. */
+int ext_moment_valid(const struct ext_moment *moment);
 
 /* ---- private to this folder ---------------------------------------------- */
 
@@ -106,6 +108,17 @@ struct backup {
   size_t olds;
   sqlite3_int64 bytes; /* of the database file */
 };
+
+/* backup_valid.c, only in self-checking builds: may this step come now?  The
+** steps are those of backup.c. */
+enum backup_step {
+  BACKUP_MARK,     /* 3: the stores, perhaps not for the first time */
+  BACKUP_DATABASE, /* 4 */
+  BACKUP_STORES,   /* 5 */
+  BACKUP_COMPLETE,
+  BACKUP_PUBLISH, /* 6 */
+};
+int ext_backup_may(const struct backup *b, enum backup_step step);
 
 /* path.c.  Engine errors: of a call, and of the session of a table. */
 int ext_backup_error(char **err, int code, const emb_err *error);

@@ -56,7 +56,9 @@ static int is_unshared(const char *base) {
 
 /* Creates the store directories in the existing target, or in the new one. */
 int ext_backup_stores(struct backup *b, char **err) {
-  int rc = name_copies(b, err);
+  int rc;
+  emb_check(ext_backup_may(b, BACKUP_STORES));
+  rc = name_copies(b, err);
   for (size_t i = 0; rc == SQLITE_OK && i < b->n; i++) {
     struct backup_part *part = &b->parts[i];
     const char *base =
@@ -101,14 +103,18 @@ static int backup_move_row(struct backup *b, struct backup_part *part,
 }
 
 int ext_backup_database(struct backup *b, char **err) {
-  int rc = ext_backup_pages(b, b->out, b->moment.reader, b->moment.source, err);
+  int rc;
+  emb_check(ext_backup_may(b, BACKUP_DATABASE));
+  rc = ext_backup_pages(b, b->out, b->moment.reader, b->moment.source, err);
   ext_moment_end(&b->moment);
   return rc;
 }
 
 int ext_backup_complete(struct backup *b, char **err) {
   uint64_t sum = 0;
-  int rc = ext_exec(b->out, err, "PRAGMA journal_mode=DELETE");
+  int rc;
+  emb_check(ext_backup_may(b, BACKUP_COMPLETE));
+  rc = ext_exec(b->out, err, "PRAGMA journal_mode=DELETE");
   if (rc == SQLITE_OK)
     rc = ext_exec(b->out, err, "PRAGMA synchronous=FULL");
   if (rc == SQLITE_OK)

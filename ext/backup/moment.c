@@ -211,9 +211,11 @@ int ext_moment_begin(struct ext_moment *m, struct ext_conn *conn,
   if (rc != SQLITE_OK)
     return rc;
   if (ext_place_file(conn->db, schema)[0] == 0 || !is_wal || is_exclusive)
-    return begin_reading(m, err);
-  rc = begin_two(m, err);
-  return rc == SQLITE_NOTADB ? begin_keyed(m, err) : rc;
+    rc = begin_reading(m, err);
+  else if ((rc = begin_two(m, err)) == SQLITE_NOTADB)
+    rc = begin_keyed(m, err);
+  emb_check(ext_moment_valid(m));
+  return rc;
 }
 
 static void give_lock(struct ext_moment *m) {
@@ -224,6 +226,7 @@ static void give_lock(struct ext_moment *m) {
 }
 
 int ext_moment_open_up(struct ext_moment *m, char **err) {
+  emb_check(ext_moment_valid(m));
   give_lock(m);
   return m->own ? read_anew(m, err) : SQLITE_OK;
 }

@@ -325,6 +325,7 @@ static int backup_settle(struct backup *b, struct backup_part *part,
 }
 
 static int mark_stores(struct backup *b, char **err) {
+  emb_check(ext_backup_may(b, BACKUP_MARK));
   int rc = ext_moment_begin(&b->moment, b->conn, b->schema, err);
   if (rc == SQLITE_OK)
     rc = backup_read_rows(b, err);

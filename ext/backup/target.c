@@ -63,7 +63,8 @@ static int look_at_row(void *arg, const char *table, const char *uuid,
     ext_backup_hex(of.uuid, copy);
     if (strspn(source, "0") == 32 || strcmp(copy, uuid) != 0)
       l->rc = not_ours(b, l->err);
-    else if (!of.untouched || of.number != l->sum)
+    else if ((!of.untouched || of.number != l->sum) &&
+             !EMB_SEED(SEED_CHANGED_BACKUP_REPLACED))
       l->rc = ext_error(l->err, SQLITE_CANTOPEN,
                         "\"%s\" is a backup, but has changed since it was "
                         "made; nothing is overwritten",

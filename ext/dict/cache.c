@@ -15,7 +15,7 @@
 ** BATCHES   The slot of a text is prefetched KNOWN_LEAD texts before it is
 **           examined, and its record KNOWN_LEAD texts before it is compared.
 */
-#include "dict.h"
+#include "dict_sql.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -26,53 +26,11 @@ enum {
   KNOWN_STEP = 64, /* a power of two, more than twice the lead */
   KNOWN_LEAD = 16,
   KNOWN_SLOTS_FIRST = 256,
-  KNOWN_TEXT_MAX = 64 << 10, /* a longer text is not cached */
 };
-/* Limits of a half: bytes of records, and slots in each direction. */
-#define KNOWN_ARENA_MAX (EXT_DICT_BYTES / 4)
-#define KNOWN_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
-#define KNOWN_PLACE_BITS 40
 #define KNOWN_HUGE ((uintptr_t)2 << 20)
-
-struct known_record {
-  int64_t id;
-  uint32_t n;
-  char text[];
-};
-
-struct known_half {
-  uint64_t *by_text, *by_id; /* slots; NULL at first */
-  size_t slots;              /* a power of two */
-  size_t records;
-  char *arena;
-  size_t used, room;
-};
-
-struct ext_cache {
-  struct known_half young, old;
-};
 
 _Static_assert((uint64_t)KNOWN_ARENA_MAX >> 3 < UINT64_C(1) << KNOWN_PLACE_BITS,
                "a slot has room for the place");
-
-static uint64_t known_hash(int64_t id) {
-  uint64_t x = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
-  return x ^ x >> 32;
-}
-
-static uint64_t known_slot(uint64_t hash, size_t place) {
-  return (hash >> KNOWN_PLACE_BITS << KNOWN_PLACE_BITS) | (place / 8 + 1);
-}
-
-static struct known_record *known_at(const struct known_half *half,
-                                     uint64_t slot) {
-  uint64_t place = slot & ((UINT64_C(1) << KNOWN_PLACE_BITS) - 1);
-  return (struct known_record *)(void *)(half->arena + (place - 1) * 8);
-}
-
-static int known_tag(uint64_t slot, uint64_t hash) {
-  return (slot ^ hash) >> KNOWN_PLACE_BITS == 0;
-}
 
 /* ---- a half -------------------------------------------------------------- */
 
@@ -133,10 +91,6 @@ static void known_half_free(struct known_half *half) {
   *half = (struct known_half){0};
 }
 
-static size_t record_bytes(size_t n) {
-  return (offsetof(struct known_record, text) + n + 7) / 8 * 8;
-}
-
 /* Asks for huge pages where the memory spans any, because accesses are
 ** random. */
 static void *known_half_advise(void *memory, size_t bytes) {
@@ -164,7 +118,7 @@ static int known_half_set_slots(struct known_half *half, size_t slots) {
     known_half_put(by_text, slots - 1, XXH3_64bits(record->text, record->n),
                    place);
     known_half_put(by_id, slots - 1, known_hash(record->id), place);
-    place += record_bytes(record->n);
+    place += known_bytes(record->n);
   }
   sqlite3_free(half->by_text);
   sqlite3_free(half->by_id);
@@ -213,6 +167,7 @@ struct ext_cache *ext_cache_new(void) {
 }
 
 void ext_cache_clear(struct ext_cache *cache) {
+  emb_check_some(16, ext_cache_valid(cache));
   known_half_free(&cache->young);
   known_half_free(&cache->old);
 }
@@ -226,11 +181,12 @@ void ext_cache_free(struct ext_cache *cache) {
 static void known_add(struct ext_cache *cache, const struct ext_text *text,
                       uint64_t hash, int64_t id) {
   struct known_half *young = &cache->young;
-  size_t bytes = record_bytes(text->n), place;
+  size_t bytes = known_bytes(text->n), place;
   struct known_record *record;
   if (text->n > KNOWN_TEXT_MAX)
     return;
   if (known_half_is_full(young, bytes)) {
+    emb_check(ext_cache_valid(cache));
     known_half_free(&cache->old);
     cache->old = *young;
     *young = (struct known_half){0};

@@ -97,6 +97,7 @@ static int add_all(struct ext_dict *dict, const struct ext_dict_batch *batch,
 
 int ext_dict_add(struct ext_dict *dict, const struct ext_dict_batch *batch,
                  const struct ext_dict_rows *rows, char **err) {
+  emb_assert(sqlite3_txn_state(dict->db, dict->schema) == SQLITE_TXN_WRITE);
   if (dict->limit == INT64_MAX)
     dict->limit = dict->newest;
   return add_all(dict, batch, batch->n > 1, rows, err); /* look for repeats */
@@ -174,6 +175,8 @@ static int now_names(struct dict_now *now, sqlite3 *other, char **err) {
 static int now_begin(struct dict_now *now, struct ext_dict *dict,
                      sqlite3 *other, char **err) {
   int rc;
+  emb_assert(other != dict->db);
+  emb_assert(other || sqlite3_txn_state(dict->db, NULL) != SQLITE_TXN_WRITE);
   *now = (struct dict_now){
       dict, other ? ext_dict_new() : dict, {other ? other : dict->db, NULL}};
   if (now->writer == NULL)
@@ -388,6 +391,7 @@ int ext_dict_clean(struct ext_dict *dict, const struct ext_dict_rows *rows,
   struct clean *clean = sqlite3_malloc64(sizeof *clean);
   int64_t changed;
   int rc;
+  emb_assert(sqlite3_txn_state(dict->db, dict->schema) == SQLITE_TXN_WRITE);
   if (clean == NULL)
     return SQLITE_NOMEM;
   memset(clean, 0, sizeof *clean);

@@ -41,6 +41,7 @@ void ext_dict_idle(struct ext_dict *dict) {
 void ext_dict_free(struct ext_dict *dict) {
   if (dict == NULL)
     return;
+  emb_check(ext_dict_valid(dict));
   ext_dict_idle(dict);
   ext_cache_free(dict->cache);
   sqlite3_free(dict->schema);
@@ -54,6 +55,7 @@ void ext_dict_free(struct ext_dict *dict) {
 /* Sets the names, and finalizes statements prepared for other names. */
 static int dict_name(struct ext_dict *dict, sqlite3 *db, const char *schema,
                      const char *table) {
+  emb_assert(!dict->db || dict->db == db); /* as its statements */
   dict->db = db;
   if (dict->table && strcmp(dict->table, table) == 0 &&
       strcmp(dict->schema, schema) == 0)
@@ -105,6 +107,7 @@ int ext_dict_begin(struct ext_dict *dict, sqlite3 *db, const char *schema,
     ext_dict_forget(dict);
   dict->removals = removals;
   dict->newest = largest;
+  emb_check(ext_dict_valid(dict));
   return SQLITE_OK;
 }
 

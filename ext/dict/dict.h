@@ -18,7 +18,7 @@
 **           converts SQL values).
 ** FILES     dict.c (lookups), many.c (lookups of many texts), ahead.c (reading
 **           ahead), change.c (adding and removing texts), statement.c (SQL),
-**           cache.c (the cache of a connection).
+**           cache.c (the cache of a connection), dict_valid.c (checks).
 ** WHICH     There may be more texts than rows, never fewer: rows expire, are
 **           evicted and deleted, and leave their text.  A transaction writes
 **           both.  A function that acts on the engine at once commits its texts

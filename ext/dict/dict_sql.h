@@ -39,6 +39,62 @@ struct ext_dict {
   size_t room;
 };
 
+/* ---- cache.c ------------------------------------------------------------- */
+
+/* A longer text is not cached. */
+#define KNOWN_TEXT_MAX (64u << 10)
+/* Limits of a half: bytes of records, and slots in each direction. */
+#define KNOWN_ARENA_MAX (EXT_DICT_BYTES / 4)
+#define KNOWN_SLOTS_MAX (EXT_DICT_BYTES / 4 / 2 / sizeof(uint64_t))
+#define KNOWN_PLACE_BITS 40
+
+struct known_record {
+  int64_t id;
+  uint32_t n;
+  char text[];
+};
+
+struct known_half {
+  uint64_t *by_text, *by_id; /* slots; NULL at first */
+  size_t slots;              /* a power of two */
+  size_t records;
+  char *arena;
+  size_t used, room;
+};
+
+struct ext_cache {
+  struct known_half young, old;
+};
+
+static inline uint64_t known_hash(int64_t id) {
+  uint64_t x = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
+  return x ^ x >> 32;
+}
+
+static inline uint64_t known_slot(uint64_t hash, size_t place) {
+  return (hash >> KNOWN_PLACE_BITS << KNOWN_PLACE_BITS) | (place / 8 + 1);
+}
+
+static inline struct known_record *known_at(const struct known_half *half,
+                                            uint64_t slot) {
+  uint64_t place = slot & ((UINT64_C(1) << KNOWN_PLACE_BITS) - 1);
+  return (struct known_record *)(void *)(half->arena + (place - 1) * 8);
+}
+
+static inline int known_tag(uint64_t slot, uint64_t hash) {
+  return (slot ^ hash) >> KNOWN_PLACE_BITS == 0;
+}
+static inline size_t known_bytes(size_t n) {
+  return (offsetof(struct known_record, text) + n + 7) / 8 * 8;
+}
+
+/* ---- dict_valid.c -------------------------------------------------------- */
+
+/* Check the cache, whose every record must be found in both directions, and a
+** dictionary between two calls.  Only in self-checking builds. */
+int ext_cache_valid(const struct ext_cache *cache);
+int ext_dict_valid(const struct ext_dict *dict);
+
 /* ---- statement.c --------------------------------------------------------- */
 
 /* Returns a statement ready to run, which the caller must pass to

@@ -8,7 +8,7 @@
 ** MEMORY    SQLite calls the final function of every group it has begun, even
 **           after errors; the final function frees the state.
 */
-#include "fn.h"
+#include "fn_state.h"
 
 #include <string.h>
 
@@ -21,14 +21,6 @@ SQLITE_EXTENSION_INIT3
 struct aggregate {
   const char *name;
   int is_mean;
-};
-
-/* All zeros, as SQLite allocates it, is the state before the first row. */
-struct sum {
-  double *total;
-  double *error; /* of total, element by element; same allocation */
-  int64_t rows;
-  uint32_t dim; /* 0 before the first vector */
 };
 
 static const struct aggregate *aggregate_of(sqlite3_context *context) {
@@ -63,7 +55,9 @@ static void sum_add(struct sum *sum, const float *vec, double sign) {
     double x = sign * (double)vec[i];
     double total = sum->total[i] + x;
     double part = total - sum->total[i];
-    sum->error[i] += (sum->total[i] - (total - part)) + (x - part);
+    sum->error[i] += EMB_SEED(SEED_SUM_UNCOMPENSATED)
+                         ? 0
+                         : (sum->total[i] - (total - part)) + (x - part);
     sum->total[i] = total;
   }
 }
@@ -89,6 +83,7 @@ static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
     if (rc == SQLITE_OK) {
       sum_add(sum, vec.at, sign);
       sum->rows += sign;
+      emb_check(ext_sum_valid(sum));
     }
     ext_floats_free(&vec);
   }
@@ -135,13 +130,6 @@ static void sum_final(sqlite3_context *context) {
 
 /* ---- emb_pack ------------------------------------------------------------ */
 
-/* All zeros is the state before the first key. */
-struct pack {
-  int64_t *keys;
-  uint64_t n;
-  uint64_t capacity;
-};
-
 static int pack_grow(struct pack *pack) {
   uint64_t capacity = pack->capacity ? pack->capacity * 2 : 32;
   int64_t *keys = sqlite3_realloc64(pack->keys, capacity * sizeof *keys);
@@ -180,6 +168,7 @@ static void pack_step(sqlite3_context *context, int argc,
     return;
   }
   pack->keys[pack->n++] = key;
+  emb_check(ext_pack_valid(pack));
 }
 
 static void pack_final(sqlite3_context *context) {

@@ -20,7 +20,7 @@
 ** synchronized.  Only then can the caller verify that the texts of its keys
 ** still exist (ext_keys_settle), so the ticket keeps them.
 */
-#include "fn.h"
+#include "fn_state.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -67,6 +67,7 @@ static int ticket_prefetch(struct ext_table *table, const int64_t *keys,
   if (rc)
     return ext_link_error(link, rc, err);
   ticket_append(&link->prefetches, ticket);
+  emb_check(ext_fn_link_valid(link));
   return SQLITE_OK;
 }
 
@@ -81,6 +82,7 @@ static int ticket_write_back(struct ext_table *table, const int64_t *keys,
   while (ext_txn_again(table, &attempts, &rc, err));
   if (rc == SQLITE_OK)
     ticket_append(&link->write_backs, ticket);
+  emb_check(ext_fn_link_valid(link));
   return rc;
 }
 
@@ -198,7 +200,9 @@ static int ticket_synchronize(struct ext_link *link, struct ext_ticket **at,
                               int (*wait)(emb_session *, uint64_t, uint64_t *),
                               struct ext_ticket **ticket, char **err) {
   uint64_t ended = 0;
-  int rc = wait(link->session, (*at)->number, &ended);
+  int rc;
+  emb_check(ext_fn_link_valid(link));
+  rc = wait(link->session, (*at)->number, &ended);
   if (ended) {
     *ticket = *at;
     *at = (*at)->next;

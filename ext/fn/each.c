@@ -8,35 +8,11 @@
 ** with one row per element of `vector`, or per key in `keys`.  Without an
 ** argument, or with NULL or an empty list, they have no rows.
 */
-#include "fn.h"
+#include "fn_state.h"
 
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
-
-/* One of the two tables; a module's client data. */
-struct list_kind {
-  const char *name;
-  const char *schema;
-  int value_column;
-  int argument_column;
-  int is_keys;
-};
-
-struct list_table {
-  sqlite3_vtab base; /* must be first: SQLite's part */
-  const struct list_kind *kind;
-};
-
-struct each_cursor {
-  sqlite3_vtab_cursor base; /* must be first: SQLite's part */
-  sqlite3_value *argument;  /* a copy: xFilter's is gone when it returns */
-  float *floats;            /* emb_each's elements, or */
-  int64_t *keys;            /* emb_keys's; */
-  int owned;                /* a copy of the argument, not a view into it */
-  size_t n;
-  size_t row;
-};
 
 enum { PLAN_EMPTY = 0, PLAN_ARGUMENT = 1 };
 
@@ -107,6 +83,7 @@ static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out) {
 
 /* Resets the cursor to no rows. */
 static void each_clear(struct each_cursor *cursor) {
+  emb_check(ext_each_valid(cursor));
   if (cursor->owned) {
     sqlite3_free(cursor->floats);
     sqlite3_free(cursor->keys);
@@ -150,6 +127,7 @@ static int list_filter(sqlite3_vtab_cursor *base, int plan, const char *name,
   int rc;
   (void)name;
   (void)argc;
+  emb_assert(argc == plan); /* as list_best_index says */
   each_clear(cursor);
   if (plan == PLAN_EMPTY || sqlite3_value_type(argv[0]) == SQLITE_NULL)
     return SQLITE_OK;
@@ -167,7 +145,9 @@ static int list_filter(sqlite3_vtab_cursor *base, int plan, const char *name,
 }
 
 static int list_next(sqlite3_vtab_cursor *base) {
-  ((struct each_cursor *)base)->row++;
+  struct each_cursor *cursor = (struct each_cursor *)base;
+  emb_assert(cursor->row < cursor->n);
+  cursor->row++;
   return SQLITE_OK;
 }
 
@@ -180,6 +160,7 @@ static int each_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                        int column) {
   struct each_cursor *cursor = (struct each_cursor *)base;
   const struct list_kind *kind = kind_of(cursor);
+  emb_assert(cursor->row < cursor->n);
   if (column == kind->argument_column)
     sqlite3_result_value(context, cursor->argument);
   else if (column != kind->value_column)

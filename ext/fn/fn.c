@@ -17,6 +17,7 @@ struct registered {
 
 struct ext_conn *ext_fn_conn(sqlite3_context *context) {
   const struct registered *function = sqlite3_user_data(context);
+  emb_assert(function->conn->calls > 0);
   return function->conn;
 }
 
@@ -78,6 +79,7 @@ int ext_fn_same_schema(struct ext_table *table,
                        int (*call)(struct ext_table *, void *, char **),
                        void *arg, char **err) {
   int rc;
+  emb_assert(table->held); /* else it may be gone after the call */
   rc = call(table, arg, err);
   if (!table->gone)
     return rc;

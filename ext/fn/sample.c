@@ -14,7 +14,7 @@
 **
 ** tvf/sample.c takes the same arguments.
 */
-#include "fn.h"
+#include "fn_state.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -139,6 +139,7 @@ void ext_sample_free(struct ext_sample *ask) { ext_keys_free(&ask->without); }
 int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
                     size_t *n, char **err) {
   struct ext_link *link = ask->table->link;
+  emb_check(ext_sample_valid(ask));
   int rc = emb_sample(link->session, ask->n, &ask->how, to, n);
   return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
 }

@@ -17,7 +17,7 @@
 **           and re-created.
 ** STATES    of a struct ext_serve: zeros; own (ext_serve_open); closed.
 */
-#include "fn.h"
+#include "fn_state.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -132,6 +132,7 @@ static int serve_own(struct ext_serve *serve, char **err) {
 
 int ext_serve_open(struct ext_serve *serve, struct ext_conn *conn,
                    struct ext_table *table, char **err) {
+  emb_assert(!serve->db && !serve->own);
   serve->conn = conn;
   if (!table->file[0])
     return ext_error(err, SQLITE_ERROR,
@@ -174,11 +175,13 @@ static enum serve_state serve_look_at(struct ext_serve *serve) {
 }
 
 int ext_serve_keep(struct ext_serve *serve, int owns_again, char **err) {
-  enum serve_state state = serve_look_at(serve);
+  enum serve_state state;
   uint64_t now = ext_serve_now_us();
   struct ext_table *table;
   char *later = NULL;
   int rc = SQLITE_OK;
+  emb_check(ext_serve_valid(serve));
+  state = serve_look_at(serve);
   if (state == NOT_SERVED && owns_again)
     return serve_own(serve, err);
   if (state == IN_DOUBT && now >= serve->doubt_us) {

@@ -21,7 +21,7 @@
 ** written by emb_put stay after ROLLBACK, but emb_get sees the uncommitted
 ** writes of its own connection.
 */
-#include "fn.h"
+#include "fn_state.h"
 SQLITE_EXTENSION_INIT3
 
 /* ---- reading ------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static int store_rmw(struct ext_link *link, const int64_t *keys, size_t n,
 
 /* Reserves room for n versions, and invalidates those of the last call. */
 static int reserve_versions(struct ext_link *link, size_t n) {
-  link->put_valid = 0;
+  link->put_valid = EMB_SEED(SEED_OLD_VERSIONS_RETURNED) && link->put_valid;
   if (n > link->put_capacity) {
     void *p = sqlite3_realloc64(link->put_versions, n * sizeof(uint64_t));
     if (p == NULL)
@@ -181,6 +181,7 @@ static void write_batch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK) {
     table->link->put_n = n;
     table->link->put_valid = 1;
+    emb_check(ext_fn_link_valid(table->link));
     sqlite3_result_int64(context, (sqlite3_int64)count);
   } else {
     ext_result_error(context, rc, err);

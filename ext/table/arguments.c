@@ -315,6 +315,7 @@ static int arguments_finish(struct ext_options *options, char **err) {
   config->segments = options->segments;
   if (is_cold_process())
     config->flags |= EMB_OPEN_COLD;
+  emb_check(ext_options_valid(options));
   return SQLITE_OK;
 }
 

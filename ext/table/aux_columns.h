@@ -187,6 +187,47 @@ static inline void ext_aux_undone(struct ext_table *table) {
 /* Frees a table object's sets, before it goes away or is renamed. */
 void ext_aux_sets_free(struct ext_table *table);
 
+/* ---- aux_valid.c, only in self-checking builds --------------------------- */
+
+/* A condition, `column op value`. */
+struct aux_term {
+  int column;
+  char op; /* as in the plan, or 'i' for IN */
+  sqlite3_value **values;
+  int n, room;
+};
+
+/* Conditions, all of which must hold. */
+struct ext_aux_where {
+  struct aux_term *terms;
+  int n;
+};
+
+/* What the shadow table was when a set was built (aux_set.c). */
+struct aux_stamp {
+  unsigned data;
+  int written;
+  uint64_t undone;
+};
+
+struct ext_aux_set {
+  struct ext_aux_set *next; /* the next less recently used */
+  int refs;
+  struct aux_stamp stamp;
+  struct ext_aux_where *where;
+  emb_filter *filter;
+};
+
+/* Maximum number of sets of a table object. */
+#define EXT_AUX_SETS_MAX 16
+
+int ext_aux_where_valid(const struct ext_options *options,
+                        const struct ext_aux_where *where);
+int ext_aux_sets_valid(const struct ext_aux_sets *sets);
+int ext_aux_scan_valid(const struct ext_aux_scan *scan);
+
+/* ---- aux_set.c ----------------------------------------------------------- */
+
 /* Drop a scan's conditions; the second also finalizes its statement. */
 void ext_aux_rewind(struct ext_aux_scan *scan);
 void ext_aux_close(struct ext_aux_scan *scan);

@@ -22,23 +22,8 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* Limits of a table object's cache. */
-#define SETS_MAX 16
+/* Limit of a table object's cache. */
 #define SETS_BYTES_MAX (64 * 1024 * 1024)
-
-struct aux_stamp {
-  unsigned data;
-  int written;
-  uint64_t undone;
-};
-
-struct ext_aux_set {
-  struct ext_aux_set *next; /* the next less recently used */
-  int refs;
-  struct aux_stamp stamp;
-  struct ext_aux_where *where;
-  emb_filter *filter;
-};
 
 static struct aux_stamp stamp_now(struct ext_table *table) {
   sqlite3 *db = table->conn->db;
@@ -59,6 +44,7 @@ static int set_is_valid(const struct ext_aux_set *set,
 }
 
 static void set_drop(struct ext_aux_set *set) {
+  emb_assert(!set || set->refs > 0);
   if (set == NULL || --set->refs > 0)
     return;
   ext_aux_where_free(set->where);
@@ -74,7 +60,7 @@ static void sets_trim(struct ext_aux_sets *sets, const struct aux_stamp *now) {
   while (*at) {
     struct ext_aux_set *set = *at;
     bytes += emb_filter_bytes(set->filter);
-    if (set_is_valid(set, now) && ++n <= SETS_MAX &&
+    if (set_is_valid(set, now) && ++n <= EXT_AUX_SETS_MAX &&
         (n == 1 || bytes <= SETS_BYTES_MAX)) {
       at = &set->next;
     } else {
@@ -82,6 +68,7 @@ static void sets_trim(struct ext_aux_sets *sets, const struct aux_stamp *now) {
       set_drop(set);
     }
   }
+  emb_check(ext_aux_sets_valid(sets));
 }
 
 /* Finds a set and moves it to the front; NULL if there is none. */
@@ -165,6 +152,7 @@ void ext_aux_sets_free(struct ext_table *table) {
 /* ---- scans --------------------------------------------------------------- */
 
 void ext_aux_rewind(struct ext_aux_scan *scan) {
+  emb_check(ext_aux_scan_valid(scan));
   ext_aux_leave(scan);
   ext_aux_where_free(scan->where);
   scan->where = NULL;

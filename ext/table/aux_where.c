@@ -25,18 +25,6 @@ SQLITE_EXTENSION_INIT3
 #include <stdlib.h>
 #include <string.h>
 
-struct aux_term {
-  int column;
-  char op; /* as in the plan, or 'i' for IN */
-  sqlite3_value **values;
-  int n, room;
-};
-
-struct ext_aux_where {
-  struct aux_term *terms;
-  int n;
-};
-
 /* ---- plans --------------------------------------------------------------- */
 
 static char aux_letter_of(int op) {
@@ -167,8 +155,10 @@ static struct aux_term *add_aux_term(struct ext_aux_scan *scan) {
 /* *plan is at e.g. ";3=": number and letter. */
 int ext_aux_ask(struct ext_aux_scan *scan, const char **plan,
                 sqlite3_value *value, int in) {
-  struct aux_term *term = add_aux_term(scan);
+  struct aux_term *term;
   uint64_t column = 0;
+  emb_assert(*plan && **plan == ';'); /* one for each B and I */
+  term = add_aux_term(scan);
   if (term == NULL)
     return SQLITE_NOMEM;
   ++*plan;
@@ -351,6 +341,7 @@ int ext_aux_select(struct ext_table *table, const struct ext_aux_where *where,
                    int *without, int64_t **keys, size_t *n, char **err) {
   sqlite3_stmt *select;
   int rc, ended;
+  emb_check(ext_aux_where_valid(&ext_vtab(table)->options, where));
   *keys = NULL;
   *n = 0;
   *without = fits_nulls(where);

@@ -30,6 +30,7 @@ int ext_batch_read(struct ext_cursor *cursor, sqlite3_value *value,
                    char **err) {
   struct ext_keys keys = {0};
   struct ext_table *table = ext_cursor_table(cursor);
+  emb_assert(!cursor->is_batch && !cursor->scan);
   int rc = ext_keys_read(table, value, "keys", &keys, err);
   if (rc == SQLITE_OK)
     rc = batch_make_room(cursor, keys.n, err);
@@ -62,6 +63,7 @@ void ext_batch_drop(struct ext_cursor *cursor) {
 void ext_batch_column(const struct ext_cursor *cursor, sqlite3_context *context,
                       int column) {
   struct ext_value *value = NULL;
+  emb_assert(cursor->is_batch);
   if (column == EXT_VECTORS)
     value = cursor->batch_vectors;
   else if (column == EXT_FOUND)

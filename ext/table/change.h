@@ -47,6 +47,9 @@ struct ext_change {
 int ext_change_parse(struct ext_table *table, int argc, sqlite3_value **argv,
                      struct ext_change *change, char **err);
 void ext_change_free(struct ext_change *change);
+/* Is a parsed change as its kind requires?  change_valid.c, only in
+** self-checking builds. */
+int ext_change_valid(struct ext_table *table, const struct ext_change *change);
 /* Sets the same message as SQLite's core does, without "emb: ". */
 int ext_change_constraint(struct ext_table *table, const char *kind);
 

@@ -62,6 +62,7 @@ void ext_cursor_compact(struct ext_cursor *cursor, size_t asked) {
   float *vectors = ext_cursor_vectors(cursor);
   uint64_t *versions = ext_cursor_versions(cursor);
   size_t n = 0;
+  emb_assert(asked <= cursor->capacity);
   for (size_t i = 0; i < asked; i++) {
     if (!cursor->found[i])
       continue;
@@ -120,6 +121,7 @@ int ext_cursor_read_key(struct ext_cursor *cursor, int64_t key, char **err) {
   struct ext_value *vector = vectors ? free_vector(cursor) : NULL;
   uint8_t found;
   int rc;
+  emb_assert(!link->bounded && !cursor->peek && !cursor->snap);
   cursor->flags &= ~EXT_PLAN_VECTORS; /* not read into the arrays */
   if ((vectors && vector == NULL) || !ext_cursor_reserve(cursor, 1))
     return SQLITE_NOMEM;

@@ -49,6 +49,7 @@ int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct ext_cursor *cursor = ext_vtab(table)->spare;
   if (cursor) {
+    emb_check(ext_cursor_spare_valid(cursor));
     ext_vtab(table)->spare = NULL;
   } else {
     cursor = sqlite3_malloc64(sizeof *cursor);

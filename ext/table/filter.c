@@ -416,6 +416,7 @@ static int filter_start(struct ext_cursor *cursor, struct request *request,
     rc = start_scan(cursor, request, err);
   if (rc == SQLITE_OK && cursor->list_n && !(cursor->flags & EXT_PLAN_NEAREST))
     count_list(cursor, request);
+  emb_check(rc != SQLITE_OK || ext_cursor_list_valid(cursor));
   if (rc == SQLITE_OK)
     rc = ext_cursor_fill(cursor, err);
   return rc;
@@ -477,6 +478,7 @@ int ext_cursor_filter(sqlite3_vtab_cursor *base, int flags, const char *plan,
   start_anew(cursor, flags);
   if (flags & EXT_PLAN_NEAREST)
     plan = strrchr(plan, ':') + 1;
+  emb_assert(strcspn(plan, ";") == (size_t)argc); /* as plan.c writes it */
   rc = ext_txn_read(table, &err);
   if (rc == SQLITE_OK)
     rc = ext_keys_begin(table, &err);

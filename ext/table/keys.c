@@ -42,6 +42,7 @@ static struct ext_dict_batch keys_batch(const struct ext_keys *keys) {
 int ext_keys_parse(struct ext_table *table, sqlite3_value *value,
                    const char *what, struct ext_keys *keys, char **err) {
   int rc;
+  emb_assert(!keys->owned && !keys->texts.at && !keys->absent);
   if (!ext_vtab(table)->options.text_key) {
     rc = ext_keys_from_value(value, what, &keys->at, &keys->owned, &keys->n,
                              err);

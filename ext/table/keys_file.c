@@ -236,6 +236,7 @@ int ext_file_keys_begin(struct ext_table *table, const char *path,
   emb_err error = {0, ""};
   emb_file *from;
   int rc;
+  emb_assert(!file->give && !file->other && !file->held.db);
   if (!ext_vtab(table)->options.text_key)
     return SQLITE_OK;
   rc = emb_file_open(path, &from, &error);

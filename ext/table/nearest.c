@@ -52,35 +52,6 @@ SQLITE_EXTENSION_INIT3
 /* Limit for keeping the arrays with a closed cursor. */
 #define NEAR_KEPT_BYTES ((size_t)512 << 10)
 
-struct ext_near {
-  emb_nearest_how how;
-  struct ext_reals within; /* the condition on the distance */
-  float *query;            /* a copy: the search continues after xFilter */
-  size_t query_size;
-  int is_null; /* MATCH NULL */
-  int64_t k;   /* 0: open */
-  int64_t limit, offset;
-
-  emb_filter *keys_set; /* many keys to search among, or NULL */
-
-  /* Keys and distances from the engine; the first `at` were put in chunks. */
-  int64_t *keys;
-  double *distances;
-  size_t n, at;
-  size_t size; /* bytes of these arrays, which are one block */
-  int is_last; /* the engine has no more rows */
-
-  int plan;     /* the cursor's initial flags */
-  int is_known; /* cursor->shows_vector says whether vectors are needed */
-
-  /* Open: where the last request ended. */
-  size_t next; /* rows to ask for next */
-  size_t ties; /* rows at the distance of the last one */
-  double last_distance;
-  int64_t last_key;
-  int has_last;
-};
-
 void ext_near_free(struct ext_near *near) {
   if (near == NULL)
     return;
@@ -427,6 +398,7 @@ static int near_chunk(struct ext_cursor *cursor, char **err) {
 int ext_near_fill(struct ext_cursor *cursor, char **err) {
   struct ext_near *near = cursor->near;
   int rc = SQLITE_OK;
+  emb_check(ext_near_valid(cursor));
   while (rc == SQLITE_OK && cursor->at == cursor->n &&
          (near->at < near->n || !near->is_last))
     rc = near->at < near->n ? near_chunk(cursor, err) : near_more(cursor, err);

@@ -17,6 +17,7 @@ int ext_table_link(struct ext_table *table, emb_store *store, const char *path,
   const struct ext_options *options = &ext_vtab(table)->options;
   struct ext_dict *dict = options->text_key ? ext_dict_new() : NULL;
   int rc;
+  emb_assert(table->link == NULL);
   if (options->text_key && dict == NULL) {
     emb_close(store, NULL);
     return SQLITE_NOMEM;

@@ -233,7 +233,9 @@ int ext_settings_set(struct ext_table *table, const char *name,
 int ext_settings_sync(struct ext_table *table, char **err) {
   struct ext_link *link = table->link;
   struct ext_settings settings;
-  int rc = ext_settings_read(table, &settings, err);
+  int rc;
+  emb_assert(link->settings_pending && table->begun);
+  rc = ext_settings_read(table, &settings, err);
   if (rc == SQLITE_OK) {
     link->memory = settings.options.config.memory_bytes;
     link->timeout = settings.options.config.timeout_ms;
@@ -244,6 +246,7 @@ int ext_settings_sync(struct ext_table *table, char **err) {
 
 void ext_settings_commit(struct ext_link *link) {
   int rc = EMB_OK;
+  emb_assert(link->settings_pending);
   link->settings_pending = 0;
   if (link->timeout != link->timeout_before)
     emb_set_timeout(link->store, link->timeout);

@@ -233,6 +233,9 @@ int ext_options_check(const struct ext_options *options, char **err);
 void ext_options_init(struct ext_options *options);
 void ext_options_clear(struct ext_options *options);
 
+/* Only in self-checking builds (table_valid.c). */
+int ext_options_valid(const struct ext_options *options);
+
 /* ---- arguments.c: the arguments of USING emb(...) ------------------------ */
 
 /* argv as xCreate gets it; the arguments start at argv[3].  The caller must
@@ -255,6 +258,9 @@ struct ext_vtab {
   struct ext_aux *aux;       /* statements for the auxiliary columns, or NULL */
   struct ext_aux_sets *sets; /* cached sets for conditions on them, or NULL */
 };
+
+/* A table object between two calls.  Only in self-checking builds. */
+int ext_table_valid(const struct ext_table *table);
 
 /* The table object that contains `table`. */
 static inline struct ext_vtab *ext_vtab(const struct ext_table *table) {

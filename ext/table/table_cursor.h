@@ -9,7 +9,34 @@
 #include "aux_columns.h"
 
 /* A search for neighbours (nearest.c). */
-struct ext_near;
+struct ext_near {
+  emb_nearest_how how;
+  struct ext_reals within; /* the condition on the distance */
+  float *query;            /* a copy: the search continues after xFilter */
+  size_t query_size;
+  int is_null; /* MATCH NULL */
+  int64_t k;   /* 0: open */
+  int64_t limit, offset;
+
+  emb_filter *keys_set; /* many keys to search among, or NULL */
+
+  /* Keys and distances from the engine; the first `at` were put in chunks. */
+  int64_t *keys;
+  double *distances;
+  size_t n, at;
+  size_t size; /* bytes of these arrays, which are one block */
+  int is_last; /* the engine has no more rows */
+
+  int plan;     /* the cursor's initial flags */
+  int is_known; /* cursor->shows_vector says whether vectors are needed */
+
+  /* Open: where the last request ended. */
+  size_t next; /* rows to ask for next */
+  size_t ties; /* rows at the distance of the last one */
+  double last_distance;
+  int64_t last_key;
+  int has_last;
+};
 
 struct ext_cursor {
   sqlite3_vtab_cursor base; /* must be first */
@@ -133,8 +160,13 @@ int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
 /* Resets the cursor to no rows. */
 void ext_cursor_rewind(struct ext_cursor *cursor);
 
-/* ---- cursor_valid.c: checks an open cursor, for assertions --------------- */
+/* ---- cursor_valid.c, only in self-checking builds ------------------------ */
 
+/* An open cursor; its list of keys, before it is read; its search, before the
+** next chunk; a closed cursor that the table object keeps. */
 int ext_cursor_valid(const struct ext_cursor *cursor);
+int ext_cursor_list_valid(const struct ext_cursor *cursor);
+int ext_near_valid(const struct ext_cursor *cursor);
+int ext_cursor_spare_valid(const struct ext_cursor *cursor);
 
 #endif

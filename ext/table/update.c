@@ -225,6 +225,7 @@ int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
   if (rc != SQLITE_OK)
     return ext_vtab_error(vtab, rc, err);
   rc = ext_change_parse(table, argc, argv, &change, &err);
+  emb_check(rc != SQLITE_OK || ext_change_valid(table, &change));
   if (rc == SQLITE_OK)
     rc = apply_timed(table, &change, &err);
   if (rc == SQLITE_OK && change.inserts && change.keys.n)

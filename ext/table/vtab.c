@@ -26,7 +26,7 @@ static void vtab_changed(struct ext_conn *conn, int ddl) {
 }
 
 static void free_table(struct ext_table *table) {
-  emb_assert(table->cursors == 0);
+  emb_assert(table->cursors == 0 && !table->held);
   ext_txn_leave(table);
   ext_link_put(table);
   ext_cursor_free_spare(table);
@@ -160,6 +160,7 @@ static int vtab_start(struct ext_conn *conn, int create, int argc,
   if (rc == SQLITE_OK && create)
     ext_txn_enter(table);
   if (rc == SQLITE_OK) {
+    emb_check(ext_table_valid(table));
     *vtab = &table->base;
   } else {
     *message = sqlite3_mprintf("emb: %s", err ? err : sqlite3_errstr(rc));
@@ -188,6 +189,7 @@ static int vtab_disconnect(sqlite3_vtab *vtab) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct ext_conn *conn = table->conn;
   vtab_changed(conn, 0);
+  emb_check(ext_table_valid(table));
   if (table->held) {
     table->gone = 1; /* ext_call_end frees it */
     return SQLITE_OK;
@@ -279,6 +281,7 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   ext_cursor_free_spare(table);
   if (rc == SQLITE_OK && !set_name(table, name))
     rc = SQLITE_NOMEM;
+  emb_check(ext_table_valid(table));
   vtab_changed(table->conn, 1);
   return ext_vtab_error(&table->base, rc, err);
 }

@@ -19,7 +19,7 @@
 **
 ** The functions on consumers are in fn/delta.c.
 */
-#include "tvf.h"
+#include "tvf_cursors.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -36,29 +36,6 @@ enum {
   DELTA_UPTO
 };
 
-/* A bit of the plan for each column in use. */
-enum {
-  DELTA_PLAN_VECTORS = EXT_TVF_PLAN,
-  DELTA_PLAN_STATES = EXT_TVF_PLAN << 1
-};
-
-/* Maximum rows, and bytes of rows, per read. */
-#define ROWS_MAX 512
-#define BYTES_MAX (1 << 20)
-
-struct delta_cursor {
-  struct ext_tvf_cursor base; /* must be first */
-  emb_delta *delta;
-  uint64_t since, upto;
-  size_t room; /* rows */
-  size_t vector_bytes, state_bytes;
-  int64_t *keys;
-  uint8_t *ops;
-  uint64_t *versions;
-  float *vectors; /* NULL: not used */
-  char *states;
-};
-
 static void delta_tvf_plan(sqlite3_index_info *info) {
   info->idxNum |= (info->colUsed >> DELTA_VECTOR & 1 ? DELTA_PLAN_VECTORS : 0) |
                   (info->colUsed >> DELTA_STATE & 1 ? DELTA_PLAN_STATES : 0);
@@ -71,9 +48,9 @@ static int delta_make_room(struct delta_cursor *cursor,
   int vectors = (cursor->base.plan & DELTA_PLAN_VECTORS) != 0;
   int states = (cursor->base.plan & DELTA_PLAN_STATES) && cursor->state_bytes;
   size_t row = cursor->vector_bytes + cursor->state_bytes + 1;
-  size_t n = BYTES_MAX / row < 1          ? 1
-             : BYTES_MAX / row > ROWS_MAX ? ROWS_MAX
-                                          : BYTES_MAX / row;
+  size_t n = DELTA_BYTES_MAX / row < 1                ? 1
+             : DELTA_BYTES_MAX / row > DELTA_ROWS_MAX ? DELTA_ROWS_MAX
+                                                      : DELTA_BYTES_MAX / row;
   cursor->room = n;
   cursor->keys = sqlite3_malloc64(n * sizeof *cursor->keys);
   cursor->ops = sqlite3_malloc64(n);
@@ -111,6 +88,7 @@ static int delta_tvf_begin(struct ext_tvf_cursor *base,
 
 static int delta_tvf_more(struct ext_tvf_cursor *base, char **err) {
   struct delta_cursor *cursor = (struct delta_cursor *)base;
+  emb_check(ext_delta_cursor_valid(cursor));
   int rc = emb_delta_next(cursor->delta, cursor->room,
                           &(emb_rows){.keys = cursor->keys,
                                       .ops = cursor->ops,

@@ -21,7 +21,7 @@
 ** COSINE    A row of zeros has no cosine with any other, and as a query no
 **           neighbours.
 */
-#include "tvf.h"
+#include "tvf_cursors.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -38,34 +38,6 @@ enum {
 ** queries do not make it faster. */
 #define NEAREST_BLOCK_BYTES (32 << 20)
 #define NEAREST_BLOCK_QUERIES 16384
-
-struct nearest_cursor {
-  struct ext_tvf_cursor base; /* must be first */
-  struct nearest_options with;
-  int metric;
-  uint32_t dim, row_dim; /* of a compared vector, and of a row */
-  size_t first;          /* first compared element of a row */
-  size_t k;
-  size_t block;    /* queries per block */
-  uint64_t total;  /* queries, as estimated at the start */
-  uint64_t number; /* queries answered so far */
-
-  struct ext_floats given; /* all queries, unless they are rows: */
-  int are_rows;
-  emb_scan *scan;
-  emb_snap *scanned; /* a snapshot's rows */
-  emb_snap *snap;    /* the snapshot to search; NULL: the table */
-  emb_filter *among; /* NULL: all rows */
-
-  /* The current block. */
-  float *queries;   /* NULL if they are in `given` */
-  int64_t *numbers; /* of each query: its key, or its number */
-  int64_t *keys;    /* k per query */
-  double *distances;
-  size_t *counts;
-  size_t n;             /* queries */
-  size_t at, first_row; /* the query of the current row, and its first row */
-};
 
 /* ---- beginning ----------------------------------------------------------- */
 
@@ -252,7 +224,9 @@ static int nearest_search(struct nearest_cursor *cursor, const float *queries,
                              .distances = cursor->distances,
                              .counts = cursor->counts};
   int rc;
-  how->apart = cursor->are_rows ? cursor->numbers : NULL;
+  how->apart = cursor->are_rows && !EMB_SEED(SEED_ROW_ITS_OWN_NEIGHBOUR)
+                   ? cursor->numbers
+                   : NULL;
   rc = cursor->snap ? emb_snapshot_nearest(cursor->snap, queries, cursor->n,
                                            cursor->k, how, &to)
                     : emb_nearest(link->session, queries, cursor->n, cursor->k,
@@ -286,6 +260,7 @@ static int nearest_more(struct ext_tvf_cursor *base, char **err) {
   }
   if (rc != SQLITE_OK)
     base->n = 0;
+  emb_check(rc != SQLITE_OK || ext_nearest_cursor_valid(cursor));
   return rc;
 }
 
@@ -305,6 +280,7 @@ static void nearest_column(struct ext_tvf_cursor *base,
                            sqlite3_context *context, int i) {
   struct nearest_cursor *cursor = (struct nearest_cursor *)base;
   size_t rank;
+  emb_assert(base->at >= cursor->first_row); /* rows come in order */
   while (base->at - cursor->first_row >= cursor->counts[cursor->at])
     cursor->first_row += cursor->counts[cursor->at++];
   rank = base->at - cursor->first_row;

@@ -18,7 +18,7 @@
 **
 ** Arguments are those of emb_sample_keys (fn/sample.c).
 */
-#include "tvf.h"
+#include "tvf_cursors.h"
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
@@ -31,18 +31,6 @@ enum {
   SAMPLE_PROBABILITY,
   SAMPLE_EXPECTED_COUNT,
   SAMPLE_TABLE
-};
-
-#define SAMPLE_BLOCK 256 /* vectors per read */
-
-struct sample_cursor {
-  struct ext_tvf_cursor base; /* must be first */
-  uint32_t dim;
-  int64_t *keys;
-  double *probabilities, *expected_counts;
-  float *vectors; /* of the rows from `from` to `end` */
-  size_t from, end;
-  uint8_t found[SAMPLE_BLOCK];
 };
 
 static int sample_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
@@ -97,6 +85,7 @@ static int sample_read(struct sample_cursor *cursor, char **err) {
                 cursor->vectors, cursor->found, NULL);
   cursor->from = base->at;
   cursor->end = rc ? base->at : base->at + n;
+  emb_check(ext_sample_cursor_valid(cursor));
   return rc ? ext_link_error(base->link, rc, err) : SQLITE_OK;
 }
 

@@ -115,12 +115,13 @@ static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 }
 
 void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link) {
-  emb_assert(cursor->link == NULL);
+  emb_assert(cursor->link == NULL && cursor->conn->calls > 0);
   cursor->link = link;
   link->cursors++;
 }
 
 void ext_tvf_read_all(struct ext_tvf_cursor *cursor) {
+  emb_assert(is_by_key(cursor->tvf, cursor->plan));
   cursor->plan &= ~(1 << cursor->tvf->arguments);
 }
 
@@ -155,6 +156,7 @@ static void end_scan(struct ext_tvf_cursor *cursor) {
 
 static int close_cursor(sqlite3_vtab_cursor *base) {
   struct ext_tvf_cursor *cursor = (struct ext_tvf_cursor *)base;
+  emb_check(ext_tvf_cursor_valid(cursor));
   end_scan(cursor);
   if (cursor->tvf->close)
     cursor->tvf->close(cursor);
@@ -196,6 +198,8 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
   char *err = NULL;
   int rc;
   (void)plan_text, (void)argc;
+  /* As best_index has numbered them. */
+  emb_assert(argc == __builtin_popcount((unsigned)plan & (EXT_TVF_PLAN - 1)));
   end_scan(cursor);
   cursor->plan = plan;
   for (int i = 0; i < EXT_TVF_ARGUMENTS; i++)
@@ -210,6 +214,7 @@ static int tvf_filter(sqlite3_vtab_cursor *base, int plan,
     rc = stay_attached(cursor, &err);
   if (rc == SQLITE_OK)
     rc = tvf_read_rows(cursor, &err);
+  emb_check(ext_tvf_cursor_valid(cursor));
   ext_call_end(cursor->conn);
   return ext_vtab_error(base->pVtab, rc, err);
 }
@@ -222,6 +227,7 @@ static int tvf_next(sqlite3_vtab_cursor *base) {
   ext_call_begin(cursor->conn);
   if (++cursor->at >= cursor->n)
     rc = tvf_read_rows(cursor, &err);
+  emb_check(ext_tvf_cursor_valid(cursor));
   ext_call_end(cursor->conn);
   return ext_vtab_error(base->pVtab, rc, err);
 }
@@ -241,6 +247,7 @@ static int tvf_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
 
 static int tvf_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
   struct ext_tvf_cursor *cursor = (struct ext_tvf_cursor *)base;
+  emb_assert(cursor->at < cursor->n);
   *out = cursor->tvf->rowid ? cursor->tvf->rowid(cursor)
                             : (sqlite3_int64)cursor->at;
   return SQLITE_OK;
@@ -267,7 +274,7 @@ static void free_client(void *data) {
 
 int ext_tvf_register(struct ext_conn *conn, const struct ext_tvf *tvf) {
   struct client *client = sqlite3_malloc64(sizeof *client);
-  emb_assert(tvf->arguments < EXT_TVF_ARGUMENTS);
+  emb_check(ext_tvf_valid(tvf));
   if (client == NULL)
     return SQLITE_NOMEM;
   client->conn = conn;

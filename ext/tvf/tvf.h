@@ -74,6 +74,10 @@ struct ext_tvf {
 };
 
 int ext_tvf_register(struct ext_conn *conn, const struct ext_tvf *tvf);
+/* Does the description contradict itself; is the cursor as it says?  Only in
+** self-checking builds. */
+int ext_tvf_valid(const struct ext_tvf *tvf);
+int ext_tvf_cursor_valid(const struct ext_tvf_cursor *cursor);
 /* Keeps the link open until the scan ends. */
 void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link);
 /* Called by begin for a key that it cannot look up: the scan reads all rows,

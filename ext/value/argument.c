@@ -44,6 +44,7 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
 int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
                      int64_t *number, char **err) {
   int rc;
+  emb_assert(most >= 1);
   sqlite3_value_numeric_type(value);
   rc = ext_key_from_value(value, what, number, err);
   if (rc == SQLITE_OK && (*number < 1 || *number > most))

@@ -96,6 +96,7 @@ size_t ext_decimal_scan(const char *text, size_t size, struct decimal *number,
       return at;
   }
   *valid = 1;
+  emb_check(ext_decimal_valid(number));
   return at;
 }
 

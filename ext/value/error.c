@@ -94,6 +94,7 @@ int ext_declare_vtab(sqlite3 *db, const char *sql) {
 int ext_check_size(sqlite3 *db, size_t n, uint32_t dim, char **err) {
   int limit = sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1);
   uint32_t row = dim * (uint32_t)sizeof(float);
+  emb_assert(dim > 0);
   if (n <= (size_t)limit / row)
     return SQLITE_OK;
   return ext_error(err, SQLITE_TOOBIG,

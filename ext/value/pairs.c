@@ -65,6 +65,7 @@ int ext_pairs(sqlite3_value *value, const struct ext_pair_names *names,
   const char *text = NULL, *at;
   uint64_t seen = 0;
   int rc = SQLITE_OK;
+  emb_assert(names->n <= 64); /* bits of `seen` */
   if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
     return SQLITE_OK;
   rc = ext_arg_text(value, "options", &text, err);

@@ -17,8 +17,10 @@ SQLITE_EXTENSION_INIT3
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TWO_63 9223372036854775808.0
+#define RANGE_OPS "=<l>g"
 
 static void range_none(struct ext_range *range) {
   range->lo = 1;
@@ -81,6 +83,7 @@ static void narrow_real(struct ext_range *range, char op, double value) {
 }
 
 void ext_range_narrow(struct ext_range *range, char op, sqlite3_value *value) {
+  emb_assert(op && strchr(RANGE_OPS, op));
   if (range->lo > range->hi)
     return;
   switch (sqlite3_value_numeric_type(value)) {
@@ -160,6 +163,7 @@ static void reals_narrow_int(struct ext_reals *reals, char op,
 }
 
 void ext_reals_narrow(struct ext_reals *reals, char op, sqlite3_value *value) {
+  emb_assert(op && strchr(RANGE_OPS, op));
   switch (sqlite3_value_numeric_type(value)) {
   case SQLITE_INTEGER:
     reals_narrow_int(reals, op, sqlite3_value_int64(value));

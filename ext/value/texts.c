@@ -32,6 +32,7 @@ void ext_texts_free(struct ext_texts *texts) {
 int ext_texts_keep(struct ext_texts *texts) {
   size_t bytes = 1;
   char *memory, *to;
+  emb_check(ext_texts_valid(texts));
   for (size_t i = 0; i < texts->n; i++)
     bytes += texts->at[i].n;
   memory = to = sqlite3_malloc64(bytes);
@@ -109,7 +110,7 @@ static int texts_unicode(struct texts_scan *s) {
   if (code >= 0xd800 && code < 0xdc00 && s->size - s->at >= 6 &&
       s->text[s->at] == '\\' && s->text[s->at + 1] == 'u') {
     low = texts_hex(s, s->at + 2);
-    if (low >= 0xdc00 && low < 0xe000) {
+    if (low >= 0xdc00 && low < 0xe000 && !EMB_SEED(SEED_SURROGATES_APART)) {
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
       s->at += 6;
     }
@@ -270,6 +271,7 @@ int ext_texts_from_value(sqlite3_value *value, const char *what,
   rc = texts_array(&s);
   if (rc != SQLITE_OK)
     ext_texts_free(out);
+  emb_check(ext_texts_valid(out));
   return rc;
 }
 

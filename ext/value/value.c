@@ -25,6 +25,7 @@ static void drop_data(void *data) {
 }
 
 void ext_value_result(sqlite3_context *context, struct ext_value *value) {
+  emb_assert(value->refs > 0);
   value->refs++;
   sqlite3_result_blob64(context, ext_value_data(value), value->size, drop_data);
 }

@@ -85,6 +85,9 @@ struct ext_floats {
   int owned;  /* `at` is a copy */
 };
 void ext_floats_free(struct ext_floats *floats);
+/* Only in self-checking builds (value_valid.c), like the other two of its
+** functions below. */
+int ext_floats_valid(const struct ext_floats *floats);
 
 /* One vector.  dim: the required dimension, or 0 for any, including an empty
 ** vector (n = 0).  After an error there is nothing to free. */
@@ -129,6 +132,7 @@ struct ext_texts {
   char *memory;
 };
 void ext_texts_free(struct ext_texts *texts);
+int ext_texts_valid(const struct ext_texts *texts);
 /* Copies the texts, so that they outlive the value.  Unchanged after an
 ** error. */
 int ext_texts_keep(struct ext_texts *texts);
@@ -236,6 +240,8 @@ struct decimal {
                        `more` is set */
   size_t text_size;
 };
+
+int ext_decimal_valid(const struct decimal *number);
 
 /* Scans a JSON number at the start of text.  Returns its length in bytes;
 ** *valid is 0 if the text violates the grammar after them. */

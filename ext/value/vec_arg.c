@@ -297,6 +297,7 @@ int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   }
   if (rc != SQLITE_OK)
     return rc;
+  emb_check(ext_floats_valid(out));
   rc = ext_vec_check_finite(out->at, out->n, what, err);
   if (rc != SQLITE_OK)
     ext_floats_free(out);
@@ -396,7 +397,9 @@ static int matrix_from_json(sqlite3_value *value, const char *what,
 /* dim: elements per row. */
 static int matrix_check(struct ext_floats *out, const char *what, uint32_t dim,
                         char **err) {
-  size_t bad = find_nonfinite(out->at, out->n), n = out->n;
+  size_t bad, n = out->n;
+  emb_check(ext_floats_valid(out));
+  bad = find_nonfinite(out->at, out->n);
   if (bad == n)
     return SQLITE_OK;
   ext_floats_free(out);
@@ -541,6 +544,7 @@ void ext_result_vec(sqlite3_context *context, const char *name, float *vec,
                     uint32_t n) {
   char what[64], *err = NULL;
   int rc;
+  emb_assert(vec && n > 0); /* no function returns an empty vector */
   sqlite3_snprintf(sizeof what, what, "the result of %s", name);
   rc = ext_vec_check_finite(vec, n, what, &err);
   if (rc == SQLITE_OK) {
