@@ -394,10 +394,12 @@ int hot__open(struct hot_reading *r, struct core *core) {
   if (!good) {
     hot__close(r);
   }
+  emb_check(hot_valid(r));
   return good;
 }
 
 uint32_t hot__next(struct hot_reading *r) {
+  emb_check(hot_valid(r));
   if (!r->file || r->next > r->head.blocks || !hot_read_block(r, r->next)) {
     return 0;
   }
