@@ -87,6 +87,7 @@ int emb_step(emb_store *store, int *more) {
 
 /* core->step, for a call that waits in a store without threads. */
 static int step_once(struct core *core, int *more, emb_err *err) {
+  emb_assert(core->step_mode);
   return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
 }
 
@@ -134,6 +135,7 @@ static uint64_t work_rest(emb_store *store) {
   }
   atomic_fetch_or(&core->resting, rest);
   uint64_t us = tasks_rest_us(store, &pause_us);
+  us = EMB_SEED(SEED_IDLE_STORE_NEVER_RESTS) ? 0 : us;
   if (us == 0) {
     atomic_fetch_and(&core->resting, ~rest);
     rest = 0;
@@ -184,6 +186,8 @@ int step_start(emb_store *store, emb_err *err) {
   if (core->step_mode) {
     return EMB_OK;
   }
+  emb_assert(!core->stopping);
+  emb_assert(!step_of(store)->has_begun && !step_of(store)->rest);
   int os = background_start(&core->flush, core->process, BACKGROUND_FLUSH,
                             step_flush, store);
   os = os ? os
@@ -199,6 +203,7 @@ int step_start(emb_store *store, emb_err *err) {
 
 void step_stop(emb_store *store) {
   struct core *core = &store->core;
+  emb_assert(epoch_outside()); /* E1: it waits for work in flight */
   pthread_mutex_lock(&core->wake_lock);
   core->stopping = 1;
   pthread_cond_broadcast(&core->stopped);
