@@ -31,7 +31,7 @@ int aheads_valid(const emb_session *s) {
     if (job) {
       emb_assert(job->number % AHEADS == i);
       emb_assert(job->kind == JOB_AHEAD || job->kind == JOB_KEEP);
-      emb_assert(!job->kept == !job->kept_bytes);
+      emb_assert(job->kept || !job->kept_bytes);
       emb_assert(job->kept || !job->merged);
       emb_assert(job->kept_left <= job->key_count);
       bytes += job->kept_bytes;
