@@ -135,7 +135,6 @@ static uint64_t work_rest(emb_store *store) {
   }
   atomic_fetch_or(&core->resting, rest);
   uint64_t us = tasks_rest_us(store, &pause_us);
-  us = EMB_SEED(SEED_IDLE_STORE_NEVER_RESTS) ? 0 : us;
   if (us == 0) {
     atomic_fetch_and(&core->resting, ~rest);
     rest = 0;

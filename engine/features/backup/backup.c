@@ -153,9 +153,7 @@ int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
   b->txn_last = atomic_load(&core->txn_last);
   b->txn_committed = b->making.txn_committed;
   b->newest = atomic_load(&core->newest);
-  b->settled = EMB_SEED(SEED_BACKUP_MARK_ABOVE_OPEN_TXN)
-                   ? b->making.s->head.mark
-                   : b->making.settled;
+  b->settled = b->making.settled;
   emb_check(backup_valid(b));
   *out = b;
   return EMB_OK;
