@@ -18,9 +18,8 @@ struct aheads {             /* a session's look-aheads; its thread only */
   struct index kept;
 };
 
-/* Are the session's batches, and its look-aheads, between two calls as
-*described
-** here?  Only in self-checking builds. */
+/* Are the batches and the look-aheads of a session, between two calls, as
+** described here?  Only in self-checking builds. */
 int tickets_valid(const emb_session *s);
 int aheads_valid(const emb_session *s);
 /* Ends all tickets and look-aheads of a closing session. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** draw_valid.c -- checks that a running call of emb_sample, and the list that
-*it
-** may draw from, are as draw.h and listed.c say.  Only in self-checking builds
-** (base/debug.h).
+** draw_valid.c -- checks that a running call of emb_sample, and its list, are
+** as draw.h and listed.c say.  Only in self-checking builds (base/debug.h).
 */
 #include "draw.h"
 
