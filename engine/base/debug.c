@@ -25,6 +25,14 @@ void debug_failed(const char *what, const char *file, int line,
   }
 }
 
+int debug_is_locked(pthread_mutex_t *lock) {
+  if (pthread_mutex_trylock(lock)) {
+    return 1;
+  }
+  pthread_mutex_unlock(lock);
+  return 0;
+}
+
 int debug_sample(unsigned n) {
   static _Thread_local uint32_t random = 2463534242u; /* xorshift, Marsaglia */
   emb_assert(n > 0);

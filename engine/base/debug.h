@@ -24,6 +24,8 @@
 #ifndef EMB_BASE_DEBUG_H
 #define EMB_BASE_DEBUG_H
 
+#include <pthread.h>
+
 #ifndef EMB_DEBUG
 #define EMB_DEBUG 0
 #endif
@@ -45,6 +47,9 @@ int debug_sample(unsigned n);
 #else
 #define emb_assert(x) EMB_UNEVALUATED(x)
 #endif
+
+/* For assertions only: does some thread hold this mutex? */
+int debug_is_locked(pthread_mutex_t *lock);
 
 #if EMB_DEBUG > 1
 #define emb_check(x) emb_assert(x)

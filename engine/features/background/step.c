@@ -87,6 +87,7 @@ int emb_step(emb_store *store, int *more) {
 
 /* core->step, for a call that waits in a store without threads. */
 static int step_once(struct core *core, int *more, emb_err *err) {
+  emb_assert(core->step_mode);
   return tasks_pass((emb_store *)(void *)core, LANE_FLUSH, 0, more, err);
 }
 
@@ -184,6 +185,8 @@ int step_start(emb_store *store, emb_err *err) {
   if (core->step_mode) {
     return EMB_OK;
   }
+  emb_assert(!core->stopping);
+  emb_assert(!step_of(store)->has_begun && !step_of(store)->rest);
   int os = background_start(&core->flush, core->process, BACKGROUND_FLUSH,
                             step_flush, store);
   os = os ? os
@@ -199,6 +202,7 @@ int step_start(emb_store *store, emb_err *err) {
 
 void step_stop(emb_store *store) {
   struct core *core = &store->core;
+  emb_assert(epoch_outside()); /* E1: it waits for work in flight */
   pthread_mutex_lock(&core->wake_lock);
   core->stopping = 1;
   pthread_cond_broadcast(&core->stopped);

@@ -39,7 +39,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "copied.h"
+#include "backup.h"
 #include "engine/table/jobs/tasks.h"
 #include "engine/table/jobs/progress.h"
 #include "engine/table/jobs/begin.h"
@@ -49,20 +49,6 @@
 #include "engine/table/store/dir.h"
 #include "place.h"
 #include "engine/table/owner/registry.h"
-#include "engine/features/snapshot/snap.h"
-
-struct emb_backup {
-  struct link *link; /* first: NULL */
-  emb_session *s;
-  struct snapshot_making making;
-  int begun; /* the locks are held */
-  int owner;
-  uint64_t generation; /* of a reader's manifest */
-  emb_snap *snap;      /* once frozen */
-  uint64_t version, txn_last, txn_committed;
-  uint64_t settled; /* snapshot.h */
-  uint32_t newest;
-};
 
 /* ---- the moment ---------------------------------------------------------- */
 
@@ -168,6 +154,7 @@ int local_backup_begin(emb_session *s, const char *scratch, emb_backup **out) {
   b->txn_committed = b->making.txn_committed;
   b->newest = atomic_load(&core->newest);
   b->settled = b->making.settled;
+  emb_check(backup_valid(b));
   *out = b;
   return EMB_OK;
 }
@@ -198,7 +185,9 @@ int local_backup_freeze(emb_backup *b) {
   snap->s = s;
   snap->snapshot = snapshot;
   snap->listed = b->owner;
+  atomic_fetch_add(&s->store->sessions.snaps, 1);
   b->snap = snap;
+  emb_check(backup_valid(b));
   return EMB_OK;
 }
 
@@ -207,6 +196,7 @@ void local_backup_end(emb_backup *b) {
     return;
   }
   struct env *env = b->s->core->env;
+  emb_check(backup_valid(b));
   if (b->making.s) {
     snapshot_give_up(&b->making);
   }
@@ -224,43 +214,6 @@ void local_backup_end(emb_backup *b) {
 }
 
 /* ---- the base ------------------------------------------------------------ */
-
-struct file_slot { /* of an extent in the copy's log */
-  uint64_t number;
-  uint64_t phys;
-};
-
-struct base {
-  const char *dir;
-  struct env_lock *lock;
-  struct manifest manifest;
-  struct file_slot *slots; /* ascending by number */
-  uint64_t count;
-  uint64_t end;   /* file slots below may be in use */
-  uint64_t below; /* extents below are equal to the source's */
-};
-
-enum { PIECE_MAX = 4 }; /* extents in one write */
-
-struct copying {
-  emb_backup *b;
-  struct env *env;
-  const char *dir;
-  uint8_t uuid[16];
-  uint64_t salt;
-  struct base *base; /* or NULL */
-  struct env_file *log;
-  struct file_slot *slots; /* of each extent of the snapshot */
-  uint8_t *used;           /* a bit for each file slot that the base has */
-  uint64_t next;           /* file slots below are in use, or tried */
-  uint64_t end;            /* file slots of the file */
-  char *piece;             /* extents that are adjacent in the file */
-  uint32_t pieces;
-  uint64_t piece_slot;
-  uint64_t index_blocks;
-  uint64_t copied; /* bytes */
-  emb_backup_info *info;
-};
 
 static int backup_failed(struct copying *c, int os, const char *name) {
   emb_err *err = &c->b->s->err;
@@ -447,6 +400,7 @@ static int create_log(struct copying *c) {
 /* Returns the lowest file slot that neither the base nor this copy uses. */
 static uint64_t take_file_slot(struct copying *c) {
   while (c->base && c->next < c->base->end &&
+         !EMB_SEED(SEED_BACKUP_OVERWRITES_BASE) &&
          (c->used[c->next / 8] >> c->next % 8 & 1)) {
     c->next++;
   }
@@ -522,6 +476,7 @@ static int copy_extent(struct copying *c, uint64_t *phys) {
   backup_fill(c, c->piece + c->pieces * extent_bytes, bytes, number, wanted,
               pages);
   c->pieces++;
+  emb_check(copying_valid(c));
   return EMB_OK;
 }
 
@@ -550,6 +505,7 @@ static int copy_extents(struct copying *c, int begun) {
     rc = rc || i % 64 ? rc : session_interrupted(s);
   }
   rc = rc ? rc : flush_piece(c);
+  emb_check(rc || copying_slots_valid(c));
   if (!rc) {
     int os = c->env->sync(c->env, c->log);
     rc = os ? backup_failed(c, os, "log") : EMB_OK;

@@ -50,6 +50,8 @@ int copied__read(struct env *env, const char *dir, const char *name,
 int copied__write(struct env *env, const char *dir, const char *name,
                   struct copied *c, emb_err *err) {
   char path[PATH_BYTES], made[PATH_BYTES];
+  emb_assert(c->count <= COPIED_MARKS);
+  emb_assert(strcmp(name, COPIED_OF) != 0 || c->count == 1);
   int rc = path_join(path, sizeof path - 8, dir, name, err);
   if (rc) {
     return rc;
@@ -70,6 +72,7 @@ int copied__write(struct env *env, const char *dir, const char *name,
 }
 
 void copied__add(struct copied *c, struct copied_mark mark) {
+  emb_assert(c->count <= COPIED_MARKS);
   if (c->count == COPIED_MARKS) {
     memmove(c->marks, c->marks + 1, (COPIED_MARKS - 1) * sizeof *c->marks);
     c->count--;

@@ -76,6 +76,7 @@ int delta__take_mark(emb_session *s, emb_scan *scan, struct mark *mark,
                      uint64_t *first) {
   struct core *core = s->core;
   struct marking m = {s, scan, mark, first, EMB_OK};
+  emb_assert(!s->txn); /* core_mark excludes commits */
   mark->version = atomic_load(&core->version);
   epoch_wait(&core->epoch);
   struct core_marking marking = {.settle = &s->store->open_txn.lock,
@@ -106,6 +107,7 @@ void delta__init_scan(emb_session *s, emb_scan *scan) {
 
 void delta__hold(emb_session *s, struct hold *hold) {
   emb_store *store = s->store;
+  emb_assert(!s->txn);
   pthread_mutex_lock(&store->open_txn.lock);
   uint64_t page = atomic_load(&s->core->log.tail);
   uint64_t open = layout_page(&s->core->layout, store->open_txn.start);
@@ -201,6 +203,7 @@ int local_delta_open(emb_session *s, const char *name, emb_delta **out) {
   if (rc) {
     free_delta(delta);
   } else {
+    emb_check(delta_valid(delta));
     *out = delta;
   }
   return rc;
@@ -243,6 +246,8 @@ static void delta_deliver(emb_delta *delta, const struct delta_rows *rows,
   size_t state = emb_state_bytes(s->store);
   uint64_t version = row->version;
   const char *value = row->value;
+  emb_assert((row->op == EMB_DELTA_PUT) == (version != 0));
+  emb_assert(version == 0 || version > delta->scan.since);
   rows->keys[at] = row->key;
   rows->ops[at] = row->op;
   if (rows->versions) {
@@ -486,6 +491,7 @@ int delta__read(emb_delta *delta, size_t max, const struct delta_rows *rows,
     delta->failed = rc;
     *n = 0;
   }
+  emb_check(rc || delta_valid(delta));
   return rc;
 }
 
@@ -514,6 +520,7 @@ int delta__complete_with(emb_delta *delta, int (*last)(void *), void *arg) {
   } else {
     delta->complete = 1;
   }
+  emb_check(rc || delta_valid(delta));
   return rc;
 }
 

@@ -20,6 +20,10 @@ struct emb_delta {
   int failed; /* reading failed, and can no longer complete */
 };
 
+/* Is an open delta that has not failed in one of its states?  Only in
+** self-checking builds. */
+int delta_valid(const emb_delta *delta);
+
 /* Destination of rows; all except keys and ops may be NULL. */
 struct delta_rows {
   int64_t *keys;

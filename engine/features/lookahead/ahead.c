@@ -18,20 +18,11 @@
 #include "engine/table/session/txn_map.h"
 #include "engine/table/store/metrics.h"
 
-#define AHEADS 64
 /* How long a look-ahead waits for a frame of the log before it gives up on a
 ** record, in waits of core_wait_frame. */
 #define FRAME_WAITS 50
 /* Unused records kept by the session are dropped after this time. */
 #define KEPT_US UINT64_C(60000000)
-
-struct aheads {
-  struct job *jobs[AHEADS]; /* by number % AHEADS */
-  size_t kept_bytes;
-  /* Log address -> the job's slot in `jobs` and its record: slot << 32 |
-  ** (record + 1). */
-  struct index kept;
-};
 
 /* ---- the session's own cache --------------------------------------------- */
 
@@ -169,6 +160,7 @@ static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
     }
   }
   s->ahead.served += n - left;
+  emb_check(aheads_valid(s));
   return left;
 }
 
@@ -389,6 +381,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
                         memory_order_relaxed);
   s->ahead.last = job->number;
   s->ahead.list->jobs[job->number % AHEADS] = job;
+  emb_check(aheads_valid(s));
   ahead_report(job, result);
   return EMB_OK;
 }
@@ -448,6 +441,7 @@ int local_lookahead_wait(emb_session *s, uint64_t number) {
 void ahead__close(emb_session *s) {
   struct env *env = s->core->env;
   if (s->ahead.list) {
+    emb_check(aheads_valid(s));
     for (uint64_t i = 0; i < AHEADS; i++) {
       ahead_drop(s, i);
     }

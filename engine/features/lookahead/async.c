@@ -34,6 +34,7 @@ static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
   atomic_fetch_add(&s->store->sessions.tickets, 1);
   job->number = ++s->tickets.last;
   job->returned_us = s->core->env->now_us(s->core->env);
+  emb_check(tickets_valid(s));
   *ticket = job->number;
 }
 
@@ -63,6 +64,7 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
 static int async_put_back(struct job *job, int rc) {
   job->sibling = job->session->tickets.first;
   job->session->tickets.first = job;
+  emb_check(tickets_valid(job->session));
   return rc;
 }
 
@@ -123,7 +125,7 @@ static int job_end(struct job *job, int rc) {
 /* ---- prefetch ------------------------------------------------------------ */
 
 static void async_give_back(struct job *job) {
-  if (job->call) {
+  if (job->call && !EMB_SEED(SEED_BLOCKED_PREFETCH_KEEPS_COUNTS)) {
     bound_release_rows(job->session, job->keys, job->key_count, job->counted);
   }
 }
@@ -491,6 +493,7 @@ size_t local_tickets(const emb_session *s, size_t *write_backs) {
 }
 
 void async_close(emb_session *s) {
+  emb_check(tickets_valid(s));
   while (s->tickets.first) {
     struct job *job = s->tickets.first;
     s->tickets.first = job->sibling;

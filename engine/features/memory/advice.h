@@ -7,6 +7,9 @@
 
 #include "engine/table/session/session.h"
 
+/* Does the cache's table have room for all frames of the budget?  Under
+** budget_lock.  Only in self-checking builds. */
+int memory_valid(emb_store *store);
 /* Starts the period of the recent numbers now. */
 void advice__begin(emb_store *store);
 

@@ -62,7 +62,7 @@ static int resize_pool(emb_session *s, uint32_t count) {
   }
   set_count(core, count);
   rc = budget_drain(s);
-  if (rc) {
+  if (rc && !EMB_SEED(SEED_SHRUNK_BUDGET_NOT_RESTORED)) {
     set_count(core, before);
   }
   return rc;
@@ -92,6 +92,7 @@ int local_set_memory(emb_session *s, uint64_t bytes) {
   }
   advice__begin(s->store);
   core_wake(core);
+  emb_check(memory_valid(s->store));
   pthread_mutex_unlock(&s->store->budget_lock);
   return rc;
 }

@@ -65,6 +65,11 @@ static inline int draw__admits(struct draw *d, int64_t key) {
          (d->replaces ? !keyset_has(&d->set, key) : keyset_add(&d->set, key));
 }
 
+/* Is the call between two rounds as described here?  And its list, which may
+** take as long to check as to make?  Only in self-checking builds. */
+int draw_valid(const struct draw *d);
+int listed_valid(const struct draw *d);
+
 /* Looks up the keys d->keys[0..n) and keeps those in the table and admitted, at
 ** most `want` of them, in order, each with its p; returns how many.  Every key
 ** up to the last one kept counts as a draw.  Inside an epoch. */

@@ -216,6 +216,7 @@ int listed__begin(struct draw *d) {
       (d->replaces && list->when && !(list->when[list->count - 1] > 0))) {
     d->next = NULL;
   }
+  emb_check(rc || listed_valid(d));
   return rc;
 }
 

@@ -206,6 +206,7 @@ static int draw_rows(struct draw *d, const emb_samples *to, double *p,
   *count = 0;
   while (*count < d->n && d->next) {
     size_t left = d->n - *count;
+    emb_check(draw_valid(d));
     uint32_t n, want = left < s->chunk ? (uint32_t)left : s->chunk;
     float *vectors = to->vectors ? to->vectors + *count * dim : NULL;
     int rc = next_round(d, vectors, want, &n);

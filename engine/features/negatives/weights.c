@@ -165,6 +165,7 @@ static int is_out_of_date(emb_session *s, const struct weights *w) {
 
 /* Under the lock. */
 static void weights_drop(struct env *env, struct weights *w) {
+  emb_assert(!w || w->refs);
   if (w && --w->refs == 0) {
     weights_free(env, w);
   }
@@ -172,6 +173,7 @@ static void weights_drop(struct env *env, struct weights *w) {
 
 static void weights_publish(emb_store *store, struct weights *w) {
   struct sampling *sampling = sampling_of(store);
+  emb_check(weights_valid(w));
   weights_drop(store->core.env, sampling->weights);
   sampling->weights = w;
   w->refs++;
@@ -180,6 +182,7 @@ static void weights_publish(emb_store *store, struct weights *w) {
                             w->groups * sizeof *w->group,
                         memory_order_relaxed);
   atomic_fetch_add_explicit(&sampling->made, 1, memory_order_relaxed);
+  emb_check(sampling_valid(sampling));
 }
 
 /* Returns the current weights if they are recent enough; else *makes: the
@@ -279,6 +282,7 @@ static int weights_power(struct draw *d) {
   } else {
     d->own_cumulated = made;
   }
+  emb_check(sampling_valid(sampling));
   pthread_mutex_unlock(&sampling->lock);
   return EMB_OK;
 }
@@ -376,6 +380,7 @@ void weights__end(struct draw *d) {
   if (d->weights) {
     pthread_mutex_lock(&sampling->lock);
     weights_drop(env, d->weights);
+    emb_check(sampling_valid(sampling));
     pthread_mutex_unlock(&sampling->lock);
   }
 }

@@ -57,6 +57,12 @@ static inline struct sampling *sampling_of(const emb_store *store) {
   return store->features[FEATURE_negatives];
 }
 
+/* Are the keys in their groups, and the sums those of the groups?  Under the
+** lock, or before they are shared.  Only in self-checking builds, as is the
+** function for all of a store's. */
+int weights_valid(const struct weights *w);
+int sampling_valid(struct sampling *sampling);
+
 /* A source; EMB_UNFIT: the store does not track.  End it even after an
 ** error. */
 int weights__begin(struct draw *d);

@@ -145,6 +145,8 @@ int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
                  emb_err *err) {
   const struct layout *l = &core->layout;
   struct mover m = {core, slot, err};
+  emb_assert(debug_is_locked(&core->ckpt_lock));
+  emb_assert(epoch_outside()); /* E1 */
   *did = 0;
   uint64_t number = choose_extent(core, all);
   if (!number) {

@@ -92,9 +92,12 @@ static void evict_cut(struct core *core, struct evict *round) {
     used += (uint64_t)is_used(log, e);
   }
   round->count = used < EVICT_STRATA ? (uint32_t)used : EVICT_STRATA;
-  for (uint64_t e = log->first; e < end; e++) {
+  for (uint64_t e = log->first; e < end && round->count; e++) {
     if (is_used(log, e)) {
-      struct evict_stratum *to = &round->strata[seen++ * round->count / used];
+      /* Sessions may have put an extent to use since the first pass. */
+      uint64_t at = seen++ * round->count / used;
+      struct evict_stratum *to =
+          &round->strata[at < round->count ? at : round->count - 1];
       to->from = to->end ? to->from : e;
       to->end = e + 1;
     }
@@ -176,6 +179,7 @@ static void find_threshold(struct core *core, struct evict *round,
     row->score = evict_score(core, round, row->track, row->version);
   }
   qsort(sample->rows, sample->count, sizeof *sample->rows, by_score);
+  rows = rows ? rows : 1; /* sessions may have deleted them all */
   uint64_t low = (leave * sample->count + rows - 1) / rows;
   low = low < 1 ? 1 : low < sample->count ? low : sample->count;
   round->score = sample->rows[low - 1].score;
@@ -275,10 +279,14 @@ int evict__piece(struct core *core, struct epoch_slot *slot,
                     .arg = round};
   uint64_t before, e, first;
   int rc;
+  emb_assert(debug_is_locked(&core->ckpt_lock));
+  emb_assert(epoch_outside()); /* E1 */
+  emb_check(evict_valid(core, round));
   *ended = 0;
   if (!round->count) {
     rc = evict_begin(core, slot, round, err);
     *ended = !round->count;
+    emb_check(evict_valid(core, round));
     return rc;
   }
   e = (uint64_t)atomic_load(&core->count) > round->most
@@ -300,5 +308,6 @@ int evict__piece(struct core *core, struct epoch_slot *slot,
     round->count = 0;
     *ended = 1;
   }
+  emb_check(evict_valid(core, round));
   return rc;
 }

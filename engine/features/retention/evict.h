@@ -41,7 +41,7 @@
 #define EVICT_STRATA 256
 
 struct evict_stratum {
-  uint64_t from, end; /* extents */
+  uint64_t from, end; /* extents; both 0: none */
   uint32_t seen, low; /* live rows in its sample, and those below the score */
 };
 
@@ -51,7 +51,7 @@ struct evict { /* a round; under ckpt_lock */
   uint64_t score;
   uint64_t removed;
   uint32_t now, mean_age;
-  uint32_t count, at; /* strata; 0: there is no round */
+  uint32_t count, at; /* strata, and the current one; 0: there is no round */
   uint64_t next;      /* extent in the current one */
   struct evict_stratum strata[EVICT_STRATA];
 };
@@ -68,6 +68,9 @@ uint64_t evict__over(const struct core *core, uint32_t part);
 int evict__piece(struct core *core, struct epoch_slot *slot,
                  struct evict *round, uint64_t *removed, int *ended,
                  emb_err *err);
+/* Is the round, or its absence, as described here?  Under ckpt_lock.  Only in
+** self-checking builds. */
+int evict_valid(const struct core *core, const struct evict *round);
 /* A row's score; rows with the lowest scores are removed first. */
 uint64_t evict_score(const struct core *core, const struct evict *round,
                      emb_track track, uint64_t version);

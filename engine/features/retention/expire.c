@@ -100,7 +100,9 @@ int expire__extent(struct core *core, struct epoch_slot *slot,
                     .reason = PAGE_EXPIRED,
                     .arg = &x};
   uint64_t first = pass->extent << core->layout.extent_bits;
-  epoch_enter(&core->epoch, slot); /* keeps the table in place */
+  emb_assert(debug_is_locked(&core->ckpt_lock)); /* the extent stays */
+  emb_assert(epoch_outside());                   /* E1 */
+  epoch_enter(&core->epoch, slot);               /* keeps the table in place */
   uint32_t before =
       atomic_exchange(&log_extent(&core->log, pass->extent)->due, EXTENT_NEVER);
   epoch_leave(slot);

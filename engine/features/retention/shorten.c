@@ -41,6 +41,8 @@ int shorten__file(struct core *core, uint64_t replay, uint32_t n,
   struct env *env = core->env;
   uint64_t flushed = atomic_load(&core->log.flushed);
   uint64_t limit = (replay < flushed ? replay : flushed) >> l->extent_bits;
+  emb_assert(debug_is_locked(&core->ckpt_lock));
+  emb_assert(epoch_outside()); /* E1 */
   *moved = 0;
   char *buffer = env->map(env, l->extent_bytes, 0);
   if (!buffer) {

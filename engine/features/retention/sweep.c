@@ -40,6 +40,8 @@ int sweep__remove(struct sweep *w, const struct rec *rec, int64_t key,
   struct core *core = w->core;
   struct entry *entry;
   uint64_t word, version, hash = hash_key(key);
+  emb_assert(!epoch_outside());
+  emb_assert(w->reason == PAGE_EXPIRED || w->reason == PAGE_EVICTED);
   *outcome = SWEEP_GONE;
   switch (key_latch(core, key, hash, &entry, &word)) {
   case KEY_ABSENT:
@@ -144,6 +146,9 @@ int sweep__pages(struct sweep *w, uint64_t from, uint64_t end, emb_err *err) {
   struct core *core = w->core;
   uint64_t tail = atomic_load(&core->log.tail);
   int rc = EMB_OK;
+  /* The buffer holds one extent. */
+  emb_assert(from < end && from >> core->layout.extent_bits ==
+                               (end - 1) >> core->layout.extent_bits);
   end = end < tail ? end : tail;
   w->from = w->end = 0;
   for (uint64_t page = from; !rc && page < end; page++) {
@@ -151,5 +156,6 @@ int sweep__pages(struct sweep *w, uint64_t from, uint64_t end, emb_err *err) {
       rc = sweep_look_at_page(w, page, end, &at, err);
     }
   }
+  emb_check(sweep_valid(w));
   return rc;
 }

@@ -40,6 +40,9 @@ void sweep__free(struct sweep *sweep);
 int sweep__pages(struct sweep *sweep, uint64_t from, uint64_t end,
                  emb_err *err);
 
+/* Does the buffer hold what its fields say?  Only in self-checking builds. */
+int sweep_valid(const struct sweep *sweep);
+
 /* Is this address that of the key's record?  Inside an epoch. */
 int sweep__is_live(struct core *core, int64_t key, uint64_t address);
 /* Copies the record's current value, which may be changed in place, into

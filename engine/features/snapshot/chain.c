@@ -110,6 +110,7 @@ int chain__begin(struct core *core, struct chain *chain,
                        .from = chain->from,
                        .to = head->end.id,
                        .number = head->number};
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   if (head->base.id && chain->to == head->end.id) {
     next.from = chain->from == chain->to ? head->base.id : chain->from;
   } else if (head->base.id == 0) {
@@ -130,6 +131,7 @@ int chain__begin(struct core *core, struct chain *chain,
 void chain_undo(struct core *core, struct chain *chain,
                 const struct chain *before) {
   struct chain old = *before;
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   if (before->to == 0 && !core->temporary) {
     char path[PATH_BYTES];
     chain_path_of(path, core, CHAIN_NAME);
@@ -142,6 +144,7 @@ void chain_undo(struct core *core, struct chain *chain,
 }
 
 int chain__end(struct core *core, struct chain *chain, emb_err *err) {
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   chain->from = chain->to;
   return chain_save(core, chain, err);
 }

@@ -173,11 +173,15 @@ static int apply_rows(struct restore *r) {
 }
 
 int restore_rows(struct restore *r, int whole) {
+  emb_assert(r->s->txn);
+  emb_assert(EMB_SEED(SEED_TWO_RESTORES_AT_ONCE) ||
+             r->s->store->txn.file_owner == r->s); /* restore_enter */
   int rc = apply_rows(r);
   return rc || !whole ? rc : delete_others(r->s);
 }
 
 void restore_settle(struct restore *r) {
+  emb_assert(!r->s->txn); /* its rows are committed */
   value_saw_time(r->s->core, r->newest);
 }
 

@@ -190,6 +190,7 @@ int local_snapshot_open(emb_session *s, const char *name, emb_snap **out) {
   if (rc) {
     local_snapshot_close(snap);
   } else {
+    emb_check(snap_valid(snap));
     *out = snap;
   }
   return rc;
@@ -202,6 +203,7 @@ static void snap_give_back(emb_snap *snap) {
   }
   if (snap->listed) {
     pthread_mutex_lock(&list->lock);
+    emb_assert(snap->snapshot->users);
     snap->snapshot->users--;
     pthread_mutex_unlock(&list->lock);
     core_changed(snap->s->core); /* it may have been dropped */
@@ -216,6 +218,7 @@ void local_snapshot_close(emb_snap *snap) {
   }
   struct env *env = snap->s->core->env;
   const struct layout *l = &snap->s->core->layout;
+  emb_assert(atomic_load(&snap->s->store->sessions.snaps) > 0);
   snap__ahead_free(snap);
   if (snap->blocks) {
     env->unmap(env, snap->blocks, SNAP_BLOCKS * sizeof *snap->blocks);

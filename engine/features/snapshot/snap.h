@@ -44,6 +44,9 @@ struct emb_snap {
   struct snap_ahead *ahead; /* or NULL */
 };
 
+/* Is an open snapshot whose last call did not fail as described here?  Only in
+** self-checking builds. */
+int snap_valid(const emb_snap *snap);
 /* Returns the next row; *value points to its stored form until the next call,
 ** or is NULL at the end. */
 int snap__next(emb_snap *snap, int64_t *key, uint64_t *version,

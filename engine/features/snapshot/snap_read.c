@@ -334,6 +334,7 @@ int snap__next(emb_snap *snap, int64_t *key, uint64_t *version,
         *key = rec->key;
         *version = rec_version(rec->stamp);
         *value = rec->vector;
+        emb_check_some(64, snap_valid(snap));
         return EMB_OK;
       }
     }
@@ -359,11 +360,16 @@ int snap_next_extent(emb_snap *snap, uint64_t *number,
     *bytes = snap->extent;
     snap->have = 0;
     snap->at++;
+    emb_check(snap_valid(snap));
   }
   return rc;
 }
 
-void snap_pass_extent(emb_snap *snap) { snap->at++; }
+void snap_pass_extent(emb_snap *snap) {
+  emb_assert(!snap->have && !snap->row); /* between two extents */
+  snap->at++;
+  emb_check(snap_valid(snap));
+}
 
 uint64_t snap__page(const emb_snap *snap) {
   const struct layout *l = &snap->s->core->layout;

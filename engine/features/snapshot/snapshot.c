@@ -96,6 +96,7 @@ void snapshot__enlist(struct core *core, struct snapshots *list,
   s->next = list->first;
   list->first = s;
   pthread_mutex_unlock(&list->lock);
+  emb_check(snapshots_valid(core, list));
 }
 
 /* ---- dropping ------------------------------------------------------------ */
@@ -104,6 +105,7 @@ int snapshot__drop(struct core *core, struct snapshots *list, const char *name,
                    emb_err *err) {
   char path[PATH_BYTES];
   struct env *env = core->env;
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   int rc = snapshot__check_name(name, err);
   struct snapshot *s = rc ? NULL : snapshot__find(list, name);
   if (rc || !s) {
@@ -128,6 +130,7 @@ int snapshot__drop(struct core *core, struct snapshots *list, const char *name,
 
 int snapshots_reap(struct core *core, struct snapshots *list) {
   int some = 0;
+  emb_check(snapshots_valid(core, list));
   for (struct snapshot **at = &list->first; *at;) {
     struct snapshot *s = *at;
     pthread_mutex_lock(&list->lock);
@@ -371,6 +374,7 @@ static void snapshot_load_one(void *arg, const char *name) {
 
 int snapshots__load(struct core *core, struct snapshots *list, emb_err *err) {
   struct snapshot_loading l = {core, list, err, EMB_OK};
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   snapshots__free(core, list); /* from an attempt that failed later */
   int rc = snapshots__list(core, snapshot_load_one, &l, err);
   rc = rc ? rc : l.rc;

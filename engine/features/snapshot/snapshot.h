@@ -164,6 +164,10 @@ int snapshot__no_memory(emb_err *err);
 ** the extents it names?  No other thread changes it. */
 int snapshot_valid(const struct core *core, const struct snapshot *s);
 
+/* Is each undamaged one kept, and does each name occur once?  Under ckpt_lock.
+** Only in self-checking builds. */
+int snapshots_valid(struct core *core, struct snapshots *list);
+
 static inline uint64_t snapshot_entry_blocks(const struct snapshot *s) {
   return (s->head.keys + BLOCK_PAIRS - 1) / BLOCK_PAIRS;
 }

@@ -248,6 +248,8 @@ static int check_new(const struct core *core, struct snapshots *list,
 int snapshot__make(struct core *core, struct snapshots *list, const char *name,
                    const struct snapshot_caller *caller, emb_err *err) {
   char path[PATH_BYTES];
+  emb_assert(debug_is_locked(&core->ckpt_lock));
+  emb_assert(epoch_outside()); /* E1 */
   int rc = check_new(core, list, name, err);
   if (rc) {
     return rc;
@@ -300,6 +302,7 @@ static int create_nameless(struct snapshot_making *m, const char *dir) {
 int snapshot_start(struct core *core, struct epoch_slot *slot, const char *dir,
                    pthread_mutex_t *settle, struct snapshot_making *m,
                    emb_err *err) {
+  emb_assert(debug_is_locked(&core->ckpt_lock));
   memset(m, 0, sizeof *m);
   m->core = core;
   m->slot = slot;
@@ -325,6 +328,8 @@ void snapshot_give_up(struct snapshot_making *m) {
 
 int snapshot_finish(struct snapshot_making *m, struct snapshots *list,
                     int (*stop)(void *), void *arg, struct snapshot **out) {
+  emb_assert(debug_is_locked(&m->core->ckpt_lock));
+  emb_assert(m->s && m->notes); /* sessions have made notes since the start */
   int rc = finish_file(m, stop, arg);
   end_file(m);
   if (!rc && m->w.os) {

@@ -28,4 +28,23 @@ int snapshot_valid(const struct core *core, const struct snapshot *s) {
   return 1;
 }
 
+/* Is the snapshot among those that keep extents? */
+static int is_kept(const struct core *core, const struct snapshot *s) {
+  const struct retention *at = core->retentions;
+  while (at && at != &s->retention) {
+    at = at->next;
+  }
+  return at != NULL;
+}
+
+int snapshots_valid(struct core *core, struct snapshots *list) {
+  emb_assert(debug_is_locked(&core->ckpt_lock));
+  for (const struct snapshot *s = list->first; s; s = s->next) {
+    emb_assert(is_kept(core, s) == !s->damaged);
+    emb_assert(s->dropped || s->name[0]); /* only a backup's has none */
+    emb_assert(s->dropped || snapshot__find(list, s->name) == s);
+  }
+  return 1;
+}
+
 #endif

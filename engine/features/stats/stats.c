@@ -11,7 +11,8 @@ size_t local_stats(emb_store *store, emb_stat *stats, size_t max) {
   if (store_check(store, NULL)) {
     return 0;
   }
-  for (size_t i = 0; i < FEATURE_COUNT; i++) {
+  for (size_t i = EMB_SEED(SEED_FIRST_METRICS_MISSING); i < FEATURE_COUNT;
+       i++) {
     if (store_features[i]->metrics) {
       store_features[i]->metrics(store, &list);
     }

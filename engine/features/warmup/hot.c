@@ -326,8 +326,9 @@ void hot__write(struct core *core, struct epoch_slot *slot) {
   if (done) {
     enter_cache(&h, slot);
     /* During the warm-up the existing file has more. */
-    done =
-        (!atomic_load(&core->warmed) && hot_is_less(&h)) || hot_write_file(&h);
+    done = (!atomic_load(&core->warmed) && hot_is_less(&h) &&
+            !EMB_SEED(SEED_HOT_SET_REPLACED_BY_LESS)) ||
+           hot_write_file(&h);
     core->env->unmap(core->env, h.map, h.bytes);
   }
   if (done) {
@@ -352,7 +353,8 @@ static int hot_read_block(struct hot_reading *r, uint64_t number) {
     return hot_damaged(r, 0);
   }
   count_add(&r->core->counters.read_bytes, BLOCK_BYTES);
-  return blocks_valid(r->block, r->core->salt, number) &&
+  return (blocks_valid(r->block, r->core->salt, number) ||
+          EMB_SEED(SEED_DAMAGED_HOT_SET_USED)) &&
                  r->block->kind == (number ? BLOCK_HOT : BLOCK_HOT_HEAD) &&
                  r->block->count
              ? 1
@@ -394,10 +396,12 @@ int hot__open(struct hot_reading *r, struct core *core) {
   if (!good) {
     hot__close(r);
   }
+  emb_check(hot_valid(r));
   return good;
 }
 
 uint32_t hot__next(struct hot_reading *r) {
+  emb_check(hot_valid(r));
   if (!r->file || r->next > r->head.blocks || !hot_read_block(r, r->next)) {
     return 0;
   }

@@ -86,6 +86,8 @@ int hot__open(struct hot_reading *reading, struct core *core);
 /* Reads the next block's words into reading->block->u.pairs and returns how
 ** many; 0: there are no more, or they cannot be used. */
 uint32_t hot__next(struct hot_reading *reading);
+/* Only in self-checking builds. */
+int hot_valid(const struct hot_reading *reading);
 void hot__close(struct hot_reading *reading);
 
 extern const struct store_file file_hot;

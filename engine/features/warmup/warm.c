@@ -25,16 +25,6 @@
 ** that changed (kernel/resident.c), and those that were in its cache. */
 #define AGAIN_US UINT64_C(10000000)
 
-enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
-
-struct warm_item {
-  uint64_t number;
-  uint32_t phys;
-  uint32_t kind;
-  uint32_t from, to;    /* pages of the extent */
-  uint32_t first, last; /* words of the block: its records */
-};
-
 _Static_assert(EXTENT_BYTES_TARGET / PAGE_UNIT <= 64, "a bit for each page");
 
 struct piece { /* one request */
@@ -152,6 +142,7 @@ static void warm_start(emb_store *store) {
   w->planned = w->failed = 0;
   atomic_store_explicit(&store->core.warmed, 0, memory_order_relaxed);
   atomic_store(&w->state, WARM_RUNNING);
+  emb_check(warm_valid(store));
 }
 
 /* Plans every extent with live records.  Returns 0 if out of memory. */
@@ -643,6 +634,7 @@ static void warm_step(emb_store *store, int rest, uint64_t *rest_us) {
   *rest_us = others || atomic_load(&core->counters.read_pages) != w->seen_pages
                  ? took / 4
                  : 0;
+  emb_check(warm_valid(store));
 }
 
 /* ---- entry points -------------------------------------------------------- */

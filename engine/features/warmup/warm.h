@@ -37,7 +37,17 @@
 
 enum { WARM_OFF, WARM_RUNNING, WARM_DONE };
 
-struct warm_item;
+/* To be read: a whole extent into a frame; or into the cache all its records,
+** those of a list, or those of a map. */
+enum { ITEM_WHOLE, ITEM_ALL, ITEM_LIST, ITEM_MAP };
+
+struct warm_item {
+  uint64_t number;
+  uint32_t phys;
+  uint32_t kind;
+  uint32_t from, to;    /* pages of the extent */
+  uint32_t first, last; /* words of the block: its records */
+};
 
 struct warm {
   pthread_mutex_t lock;
@@ -64,6 +74,9 @@ static inline struct warm *warm_of(const emb_store *store) {
   return store->features[FEATURE_warmup];
 }
 
+/* Is the warm-up between two pieces in one of its states?  Under its lock.
+** Only in self-checking builds. */
+int warm_valid(const emb_store *store);
 /* Can one piece read all of it? */
 int warm_is_small(emb_store *store);
 
