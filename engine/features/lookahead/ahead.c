@@ -160,7 +160,7 @@ static uint32_t serve_all(emb_session *s, const int64_t *keys, uint32_t n,
     }
   }
   s->ahead.served += n - left;
-  emb_check(aheads_valid(s));
+  emb_check(async_aheads_valid(s));
   return left;
 }
 
@@ -381,7 +381,7 @@ int local_lookahead(emb_session *s, const int64_t *keys, size_t n, int dest,
                         memory_order_relaxed);
   s->ahead.last = job->number;
   s->ahead.list->jobs[job->number % AHEADS] = job;
-  emb_check(aheads_valid(s));
+  emb_check(async_aheads_valid(s));
   ahead_report(job, result);
   return EMB_OK;
 }
@@ -441,7 +441,7 @@ int local_lookahead_wait(emb_session *s, uint64_t number) {
 void ahead__close(emb_session *s) {
   struct env *env = s->core->env;
   if (s->ahead.list) {
-    emb_check(aheads_valid(s));
+    emb_check(async_aheads_valid(s));
     for (uint64_t i = 0; i < AHEADS; i++) {
       ahead_drop(s, i);
     }

@@ -34,7 +34,7 @@ static void add_ticket(emb_session *s, struct job *job, uint64_t *ticket) {
   atomic_fetch_add(&s->store->sessions.tickets, 1);
   job->number = ++s->tickets.last;
   job->returned_us = s->core->env->now_us(s->core->env);
-  emb_check(tickets_valid(s));
+  emb_check(async_tickets_valid(s));
   *ticket = job->number;
 }
 
@@ -64,7 +64,7 @@ static struct job *take_ticket(emb_session *s, int kind, uint64_t ticket) {
 static int async_put_back(struct job *job, int rc) {
   job->sibling = job->session->tickets.first;
   job->session->tickets.first = job;
-  emb_check(tickets_valid(job->session));
+  emb_check(async_tickets_valid(job->session));
   return rc;
 }
 
@@ -493,7 +493,7 @@ size_t local_tickets(const emb_session *s, size_t *write_backs) {
 }
 
 void async_close(emb_session *s) {
-  emb_check(tickets_valid(s));
+  emb_check(async_tickets_valid(s));
   while (s->tickets.first) {
     struct job *job = s->tickets.first;
     s->tickets.first = job->sibling;

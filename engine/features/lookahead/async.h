@@ -20,8 +20,8 @@ struct aheads {             /* a session's look-aheads; its thread only */
 
 /* Are the batches and the look-aheads of a session, between two calls, as
 ** described here?  Only in self-checking builds. */
-int tickets_valid(const emb_session *s);
-int aheads_valid(const emb_session *s);
+int async_tickets_valid(const emb_session *s);
+int async_aheads_valid(const emb_session *s);
 /* Ends all tickets and look-aheads of a closing session. */
 void async_close(emb_session *s);
 void ahead__close(emb_session *s);

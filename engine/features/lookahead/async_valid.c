@@ -7,7 +7,7 @@
 
 #if EMB_DEBUG > 0
 
-int tickets_valid(const emb_session *s) {
+int async_tickets_valid(const emb_session *s) {
   int count = 0;
   for (const struct job *job = s->tickets.first; job; job = job->sibling) {
     emb_assert(job->session == s);
@@ -23,7 +23,7 @@ int tickets_valid(const emb_session *s) {
   return 1;
 }
 
-int aheads_valid(const emb_session *s) {
+int async_aheads_valid(const emb_session *s) {
   const struct aheads *a = s->ahead.list;
   size_t bytes = 0;
   for (uint64_t i = 0; a && i < AHEADS; i++) {

@@ -43,18 +43,19 @@ static int begin(void) {
   batch = s->tickets.first;
   ahead = s->ahead.list->jobs[info.number % AHEADS];
   return CHECK(batch && batch->sibling && ahead && ahead->kept_bytes) &&
-         CHECK(tickets_valid(s) && aheads_valid(s));
+         CHECK(async_tickets_valid(s) && async_aheads_valid(s));
 }
 
 TEST(batches) {
   if (!begin()) {
     return;
   }
-  CHECK_FIRES(batch->session = NULL; tickets_valid(s));
-  CHECK_FIRES(batch->kind = JOB_KEEP; tickets_valid(s));
-  CHECK_FIRES(batch->number = s->tickets.last + 1; tickets_valid(s));
-  CHECK_FIRES(batch->number = batch->sibling->number; tickets_valid(s));
-  CHECK_FIRES(atomic_store(&store->sessions.tickets, 1); tickets_valid(s));
+  CHECK_FIRES(batch->session = NULL; async_tickets_valid(s));
+  CHECK_FIRES(batch->kind = JOB_KEEP; async_tickets_valid(s));
+  CHECK_FIRES(batch->number = s->tickets.last + 1; async_tickets_valid(s));
+  CHECK_FIRES(batch->number = batch->sibling->number; async_tickets_valid(s));
+  CHECK_FIRES(atomic_store(&store->sessions.tickets, 1);
+              async_tickets_valid(s));
   help_close(store, s);
 }
 
@@ -62,13 +63,13 @@ TEST(aheads) {
   if (!begin()) {
     return;
   }
-  CHECK_FIRES(ahead->number++; aheads_valid(s));
-  CHECK_FIRES(ahead->kind = JOB_READ; aheads_valid(s));
-  CHECK_FIRES(ahead->kept = NULL; aheads_valid(s));
+  CHECK_FIRES(ahead->number++; async_aheads_valid(s));
+  CHECK_FIRES(ahead->kind = JOB_READ; async_aheads_valid(s));
+  CHECK_FIRES(ahead->kept = NULL; async_aheads_valid(s));
   CHECK_FIRES(ahead->kept = NULL; ahead->kept_bytes = 0; ahead->merged = 1;
-              aheads_valid(s));
-  CHECK_FIRES(ahead->kept_left = ahead->key_count + 1; aheads_valid(s));
-  CHECK_FIRES(s->ahead.list->kept_bytes++; aheads_valid(s));
+              async_aheads_valid(s));
+  CHECK_FIRES(ahead->kept_left = ahead->key_count + 1; async_aheads_valid(s));
+  CHECK_FIRES(s->ahead.list->kept_bytes++; async_aheads_valid(s));
   CHECK_ALL_FIRED("engine/features/lookahead/async_valid.c");
   help_close(store, s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** backup_valid.c -- the assertions of a backup fire: its steps in another
+** backup_sql_valid.c -- the assertions of a backup fire: its steps in another
 ** order, and the connections of a moment mixed up.
 */
 #include "death.h"
