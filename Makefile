@@ -27,7 +27,10 @@ COMMIT := $(if $(wildcard .git),$(shell \
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wvla -Wundef -Werror
-CFLAGS   ?= -O2 -g
+CFLAGS_asan := -O1 -g
+CFLAGS_tsan := -O1 -g
+CFLAGS_fuzz := -O1 -g
+CFLAGS   ?= $(or $(CFLAGS_$(VARIANT)),-O2 -g)
 # No fused operations: an optimizer computes the same on every machine.
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) -ffp-contract=off -fPIC \
              -fvisibility=hidden -iquote . -iquote engine $(WARNINGS) $(CHECKED) \
@@ -224,7 +227,7 @@ $(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
 
 $(ONE)/linked: $(ONE)/emb.c tests/linked.c
 	@echo "  CC     $@"
-	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
+	$(Q)$(CC) $(ONE_CFLAGS) -O0 $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
 	  tests/linked.c $< $(LDLIBS) -lsqlite3
 
 # Test programs are not linked again at each commit: they do not contain it.
@@ -362,6 +365,15 @@ check-amalgamation: $(ONE)/emb.so $(ONE)/linked $(P)/testfixture ## compile the 
 	@EMB_FIXTURE=$(P)/testfixture EMB_SO=$(ONE)/emb.so tclsh tests/run.tcl \
 	  $(ONE)/linked $(ONE_TESTS:%=tests/sql/%.test)
 
+# What a compiler refuses or warns of, without compiling: make check-syntax
+# CC=clang.  VARIANT=debug includes the assertions and their tests.
+SYNTAX  = xargs -P $$(nproc) -n 40 $(CC) $(ALL_CFLAGS) -fsyntax-only
+check-syntax: ## check that another compiler (CC=clang) accepts all C, without warnings
+	@printf '%s\n' $(ENGINE_C) $(EXT_C) $(wildcard sql/lib/*.c sql/lib/*/*.c) | $(SYNTAX)
+	@printf '%s\n' $(LIB_C) $(UNIT_C) $(FUZZ_C) $(FUZZ_LIB_C) tests/fuzz/replay.c \
+	  tests/linked.c | $(SYNTAX) -DSQLITE_CORE -iquote tests/lib
+	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c
+
 check-new-feature: ## add a feature to a copy of the source: its folder and one line
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature
 
@@ -369,7 +381,7 @@ check-new-call: ## add calls to a copy of the source: emb.h, their rows, their c
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh call
 
 check-omit-data: ## build and test without choosing training data (make OMIT_DATA=1)
-	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 all-tests
+	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 CFLAGS=-O0 all-tests
 	@EMB_FIXTURE=$(OUT)/omit-data/testfixture EMB_SO=$(OUT)/omit-data/emb.so \
 	  tclsh tests/run.tcl $(ONE_TESTS:%=tests/sql/%.test) tests/sql/readme.test
 
@@ -465,6 +477,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer \
+.PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

@@ -36,6 +36,7 @@
 #include "engine/storage/ckpt/manifest.h"
 #include "engine/table/owner/registry.h"
 #include "disk.h"
+#include "hash_set.h"
 #include "seen_help.h"
 
 enum {
@@ -712,7 +713,8 @@ static int rot_manifest(struct disk *disk) {
 }
 
 struct count {
-  size_t recordings, events, states, again, on, rotten;
+  size_t recordings, events, states, again, on, rotten, same;
+  struct hash_set seen; /* disks and what must be on them */
 };
 
 /* One disk that the crash may have left. */
@@ -724,6 +726,14 @@ static void try_loss(const struct disk *player, const struct state *x,
   moment.rotten = roll(8) == 0 && rot_manifest(after);
   moment.loss = loss;
   moment.when = moment.rotten ? "recovered from the other slot" : "recovered";
+  uint64_t words[3] = {disk_sum(after), (uint64_t)moment.rotten,
+                       hash_sum((const char *)x, sizeof *x, 0, 0)};
+  if (!hash_set_add(&count->seen,
+                    hash_sum((const char *)words, sizeof words, 0, 0))) {
+    count->same++;
+    disk_free(after);
+    return;
+  }
   count->rotten += (size_t)moment.rotten;
   disk_record(after);
   int good = examine(after, x, found);
@@ -749,6 +759,7 @@ static void try_loss(const struct disk *player, const struct state *x,
 static void crash_everywhere(struct count *count) {
   static struct state x;
   struct disk *player = disk_player(work.disk);
+  hash_set_free(&count->seen);
   size_t notes = 0, events = disk_events(work.disk);
   memset(&x, 0, sizeof x);
   for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
@@ -783,16 +794,17 @@ static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
 
 static void print_count(const struct count *count) {
   printf("%zu recordings, %zu events, %zu states, of which %zu of a recovery "
-         "that was cut off; %zu used again, %zu with a rotten manifest\n",
+         "that was cut off; %zu used again, %zu with a rotten manifest; %zu "
+         "were known\n",
          count->recordings, count->events, count->states, count->again,
-         count->on, count->rotten);
+         count->on, count->rotten, count->same);
   test_count("states after power loss", count->states);
 }
 
 TEST(crash_at_every_event) {
   /* Pages of one record and 4096 bytes; of 8192; of 3 records and 102400. */
   static const uint32_t dims[] = {1000, 100, 8192};
-  struct count count = {0, 0, 0, 0, 0, 0};
+  struct count count = {0};
   for (unsigned i = 0; i < 3 * help_long(); i++) {
     int good = record_and_crash(dims[i % 3], live_at_random, &count);
     forget_work();
@@ -803,7 +815,7 @@ TEST(crash_at_every_event) {
 }
 
 TEST(crash_of_a_table_that_forgets) {
-  struct count count = {0, 0, 0, 0, 0, 0};
+  struct count count = {0};
   size_t forgotten = 0, counted = 0;
   int good = 1;
   for (unsigned i = 0; good && i < 2 * help_long(); i++) {
@@ -820,7 +832,7 @@ TEST(crash_of_a_table_that_forgets) {
 }
 
 TEST(crash_while_the_file_is_shortened) {
-  struct count count = {0, 0, 0, 0, 0, 0};
+  struct count count = {0};
   int good = 1;
   for (unsigned i = 0; good && i < help_long(); i++) {
     good = record_and_crash(8192, live_and_shrink, &count);

@@ -15,6 +15,7 @@
 
 #include "engine/table/owner/registry.h"
 #include "disk.h"
+#include "hash_set.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -179,7 +180,8 @@ static struct disk *record(const struct play *play) {
 }
 
 struct count {
-  size_t events, states, again;
+  size_t events, states, again, same;
+  struct hash_set seen; /* disks and what must be on them */
 };
 
 static int examine_disk(const struct play *play, struct disk *disk, int acked,
@@ -193,6 +195,13 @@ static void try_loss(const struct play *play, const struct disk *player,
                      enum disk_loss loss, int acked, int begun,
                      struct count *count) {
   struct disk *after = disk_crash(player, loss, test_random());
+  uint64_t words[3] = {disk_sum(after), (uint64_t)acked, (uint64_t)begun};
+  if (!hash_set_add(&count->seen,
+                    hash_sum((const char *)words, sizeof words, 0, 0))) {
+    count->same++;
+    disk_free(after);
+    return;
+  }
   disk_record(after);
   int n = examine_disk(play, after, acked, begun);
   count->states++;
@@ -231,6 +240,7 @@ static void crash(const struct play *play, const struct disk *player,
 static void crash_everywhere(const struct play *play, const struct mode *mode,
                              struct count *count) {
   work_mode = mode;
+  hash_set_free(&count->seen);
   struct disk *recording = record(play), *player = disk_player(recording);
   size_t at = 0, events = disk_events(recording);
   for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
@@ -254,7 +264,7 @@ static void crash_in_all_modes(const struct play *play) {
                                       {"DELETE", "FULL", 1},
                                       {"TRUNCATE", "FULL", 0},
                                       {"PERSIST", "FULL", 0}};
-  struct count count = {0, 0, 0};
+  struct count count = {0};
   sqlite3_vfs_register(disk_vfs(), 0);
   for (unsigned i = 0; i < 5 * help_long(); i++) {
     sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, 1 + (int)i, NULL);
@@ -263,8 +273,8 @@ static void crash_in_all_modes(const struct play *play) {
       break;
   }
   printf("%zu events, %zu states, of which %zu of a recovery that was cut "
-         "off\n",
-         count.events, count.states, count.again);
+         "off; %zu were known\n",
+         count.events, count.states, count.again, count.same);
   test_count("states after power loss", count.states);
 }
 

@@ -106,6 +106,11 @@ enum disk_loss {
 struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
                         uint64_t seed);
 
+/* A hash of the durable names and bytes: disks with the same one are the same
+*to
+** whoever opens them. */
+uint64_t disk_sum(const struct disk *disk);
+
 /* ---- faces --------------------------------------------------------------- */
 
 /* Lives as long as the disk. */

@@ -4,6 +4,10 @@
 */
 #include "disk_state.h"
 
+#include "engine/base/hash.h"
+
+#include <string.h>
+
 struct fate { /* of unsynced operations */
   enum disk_loss loss;
   uint64_t random;
@@ -101,3 +105,22 @@ struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
   disk__show_durable(after);
   return after;
 }
+
+/* Files count by their names, so that removed ones do not. */
+static uint64_t sum_of_file(const struct disk *disk, uint32_t file) {
+  const struct disk_inode *inode = &disk->inodes[file];
+  if (!inode->is_dir)
+    return disk__sum_image(&inode->durable);
+  uint64_t sum = 1;
+  for (size_t i = 0; i < inode->durable_names.count; i++) {
+    const struct disk_name *name = &inode->durable_names.list[i];
+    uint64_t words[2] = {
+        hash_sum(name->name, strlen(name->name), 0, 0),
+        sum_of_file(disk, name->file),
+    };
+    sum += hash_sum((const char *)words, sizeof words, 0, 0); /* in any order */
+  }
+  return sum;
+}
+
+uint64_t disk_sum(const struct disk *disk) { return sum_of_file(disk, 0); }

@@ -7,6 +7,8 @@
 */
 #include "disk_state.h"
 
+#include "engine/base/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +70,10 @@ static uint8_t *own_block(struct disk_image *image, size_t i) {
       image->blocks[image->count++] = NULL;
   }
   struct disk_block *old = image->blocks[i];
-  if (old && old->refs == 1)
+  if (old && old->refs == 1) {
+    old->sum = 0;
     return old->bytes;
+  }
   struct disk_block *block = disk__enough(calloc(1, sizeof *block));
   block->refs = 1;
   if (old) {
@@ -122,6 +126,29 @@ void disk__get_bytes(const struct disk_image *image, uint8_t *to,
     offset += n;
     bytes -= n;
   }
+}
+
+static int is_zero(const struct disk_block *block) {
+  return block->bytes[0] == 0 &&
+         memcmp(block->bytes, block->bytes + 1, DISK_BLOCK - 1) == 0;
+}
+
+/* Blocks of zeros count as absent ones. */
+uint64_t disk__sum_image(const struct disk_image *image) {
+  uint64_t sum = hash_sum((const char *)&image->size, sizeof image->size, 0, 0);
+  for (size_t i = 0; i < image->count; i++) {
+    struct disk_block *block = image->blocks[i];
+    if (block && !block->sum)
+      block->sum =
+          is_zero(block)
+              ? 1
+              : hash_sum((const char *)block->bytes, DISK_BLOCK, 0, 0) | 2;
+    if (block && block->sum > 1) {
+      uint64_t words[3] = {sum, i, block->sum};
+      sum = hash_sum((const char *)words, sizeof words, 0, 0);
+    }
+  }
+  return sum;
 }
 
 /* ---- names --------------------------------------------------------------- */

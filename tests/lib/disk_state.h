@@ -12,6 +12,7 @@
 
 struct disk_block {
   unsigned refs;
+  uint64_t sum; /* of the bytes; 0: not known */
   uint8_t bytes[DISK_BLOCK];
 };
 
@@ -99,6 +100,7 @@ void disk__put_bytes(struct disk_image *image, const uint8_t *from,
                      uint64_t offset, uint64_t bytes);
 void disk__get_bytes(const struct disk_image *image, uint8_t *to,
                      uint64_t offset, size_t bytes);
+uint64_t disk__sum_image(const struct disk_image *image);
 /* Bytes beyond the size are zero, should the file grow again. */
 void disk__set_size(struct disk_image *image, uint64_t size);
 struct disk_names disk__copy_names(const struct disk_names *names);

@@ -10,18 +10,13 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
+#include "hash_set.h"
 #include "store_help.h"
 
 enum {
   DEPTH = 64,
   NEAR = 5,  /* of SQLite */
   OURS = 10, /* without SQLite, with those of the test */
-};
-
-/* A set of hashes: open addressing, at most half full. */
-struct set {
-  uint64_t *slots; /* 0: free */
-  size_t room, used;
 };
 
 struct call {
@@ -34,7 +29,7 @@ static struct {
   _Atomic int learning;
   struct call *calls;
   size_t count, room;
-  struct set tried; /* in the program so far */
+  struct hash_set tried; /* in the program so far */
 } notes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *resized(void *old, size_t bytes) {
@@ -131,38 +126,6 @@ void stacks_note(void) {
 
 /* ---- the choice ---------------------------------------------------------- */
 
-/* The slot of a hash, or the free one in which it belongs. */
-static uint64_t *slot_of(const struct set *set, uint64_t hash) {
-  size_t at = hash & (set->room - 1);
-  while (set->slots[at] && set->slots[at] != hash) {
-    at = (at + 1) & (set->room - 1);
-  }
-  return &set->slots[at];
-}
-
-/* 1: it is new. */
-static int add_to(struct set *set, uint64_t hash) {
-  hash |= !hash;
-  if (set->used * 2 >= set->room) {
-    struct set more = {.room = set->room ? set->room * 2 : 1024};
-    more.slots = resized(NULL, more.room * sizeof *more.slots);
-    memset(more.slots, 0, more.room * sizeof *more.slots);
-    for (size_t i = 0; i < set->room; i++) {
-      if (set->slots[i]) {
-        *slot_of(&more, set->slots[i]) = set->slots[i];
-      }
-    }
-    more.used = set->used;
-    free(set->slots);
-    *set = more;
-  }
-  uint64_t *slot = slot_of(set, hash);
-  int is_new = *slot == 0;
-  *slot = hash;
-  set->used += (size_t)is_new;
-  return is_new;
-}
-
 static int by_stack(const void *a, const void *b) {
   const struct call *x = a, *y = b;
   return x->stack != y->stack ? (x->stack < y->stack ? -1 : 1)
@@ -196,8 +159,8 @@ static void choose(struct plan *plan, const char *group, unsigned again) {
     while (end < notes.count && calls[end].stack == calls[i].stack) {
       end++;
     }
-    int is_new = add_to(&notes.tried, mixed(calls[i].stack, of_test));
-    is_new = add_to(&notes.tried, mixed(calls[i].stack, of_group)) &&
+    int is_new = hash_set_add(&notes.tried, mixed(calls[i].stack, of_test));
+    is_new = hash_set_add(&notes.tried, mixed(calls[i].stack, of_group)) &&
              (is_new || test_random() % again == 0);
     for (size_t k = i; help_long() > 1 && k < end; k++) {
       plan->nth[plan->count++] = calls[k].nth;
