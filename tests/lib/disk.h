@@ -106,9 +106,8 @@ enum disk_loss {
 struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
                         uint64_t seed);
 
-/* A hash of the durable names and bytes: disks with the same one are the same
-*to
-** whoever opens them. */
+/* A hash of the durable names and bytes: nobody who opens two disks with the
+** same one can tell them apart. */
 uint64_t disk_sum(const struct disk *disk);
 
 /* ---- faces --------------------------------------------------------------- */
