@@ -26,7 +26,7 @@
 #define FAIL_ONE "(SELECT one FROM v)"
 #define FAIL_STATE "SELECT coalesce(sum(id * 7919 * val % 1000003), 0) FROM p"
 
-enum { FAIL_STEPS = 41 };
+enum { FAIL_STEPS = 40 };
 
 struct fail_sql {
   struct failing f;
