@@ -146,7 +146,7 @@ struct plan {
 static void choose(struct plan *plan, const char *group, unsigned again) {
   struct call *calls = notes.calls;
   uint64_t of_test = mixed_text(0, test_state.name);
-  uint64_t of_group = mixed_text(of_test, group);
+  uint64_t of_group = mixed_text(mixed(of_test, 1), group);
   atomic_store(&notes.learning, 0);
   *plan =
       (struct plan){resized(NULL, (notes.count + 1) * sizeof *plan->nth), 0};
