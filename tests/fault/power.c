@@ -792,13 +792,14 @@ static int record_and_crash(uint32_t dim, void (*live)(struct writer *),
   return atomic_load(&test_state.failures) == 0;
 }
 
-static void print_count(const struct count *count) {
+static void print_count(struct count *count) {
   printf("%zu recordings, %zu events, %zu states, of which %zu of a recovery "
          "that was cut off; %zu used again, %zu with a rotten manifest; %zu "
          "were known\n",
          count->recordings, count->events, count->states, count->again,
          count->on, count->rotten, count->same);
   test_count("states after power loss", count->states);
+  hash_set_free(&count->seen);
 }
 
 TEST(crash_at_every_event) {

@@ -276,6 +276,7 @@ static void crash_in_all_modes(const struct play *play) {
          "off; %zu were known\n",
          count.events, count.states, count.again, count.same);
   test_count("states after power loss", count.states);
+  hash_set_free(&count.seen);
 }
 
 TEST(power_loss) { crash_in_all_modes(&play_one); }
