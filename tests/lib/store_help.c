@@ -113,6 +113,19 @@ int help_open(const char *dir, const emb_config *config, emb_store **store,
                     err.text);
 }
 
+int help_open_filled(uint32_t dim, int64_t rows, emb_store **store,
+                     emb_session **session) {
+  emb_config config = {
+      .dim = dim, .memory_bytes = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+  float *vector = calloc(dim, sizeof *vector);
+  int good = CHECK(vector != NULL) &&
+             help_open(help_path("store"), &config, store, session);
+  for (int64_t key = 1; good && key <= rows; key++)
+    good = OK(*session, emb_put(*session, &key, 1, vector, NULL));
+  free(vector);
+  return good;
+}
+
 int help_close(emb_store *store, emb_session *session) {
   emb_err err = {0, ""};
   emb_session_close(session);

@@ -34,6 +34,10 @@ const char *help_path(const char *name);
 /* Opens dir and a session; 1 when both are there. */
 int help_open(const char *dir, const emb_config *config, emb_store **store,
               emb_session **session);
+/* Opens the store "store", whose work is done by emb_step, with the keys 1 to
+** rows; their vectors are zeros. */
+int help_open_filled(uint32_t dim, int64_t rows, emb_store **store,
+                     emb_session **session);
 
 int help_close(emb_store *store, emb_session *session);
 

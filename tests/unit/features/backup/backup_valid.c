@@ -15,16 +15,8 @@ static emb_session *s;
 static emb_backup *backup;
 
 static int begin(void) {
-  emb_config c = {
-      .dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
-  static float vector[DIM];
-  if (!help_open(help_path("store"), &c, &store, &s)) {
-    return 0;
-  }
-  for (int64_t key = 1; key <= ROWS; key++) {
-    OK(s, emb_put(s, &key, 1, vector, NULL));
-  }
-  return OK(s, emb_backup_begin(s, test_dir(), &backup)) &&
+  return help_open_filled(DIM, ROWS, &store, &s) &&
+         OK(s, emb_backup_begin(s, test_dir(), &backup)) &&
          CHECK(backup_valid(backup));
 }
 

@@ -15,16 +15,8 @@ static emb_delta *delta;
 
 /* Opens a store, and the first delta of a consumer. */
 static int begin(void) {
-  emb_config c = {
-      .dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
-  static float vector[DIM];
-  if (!help_open(help_path("store"), &c, &store, &s)) {
-    return 0;
-  }
-  for (int64_t key = 1; key <= ROWS; key++) {
-    OK(s, emb_put(s, &key, 1, vector, NULL));
-  }
-  return OK(s, emb_delta_open(s, "consumer", &delta));
+  return help_open_filled(DIM, ROWS, &store, &s) &&
+         OK(s, emb_delta_open(s, "consumer", &delta));
 }
 
 static void end(void) {

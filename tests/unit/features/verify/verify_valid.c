@@ -14,16 +14,7 @@ static emb_store *store;
 static emb_session *s;
 
 static int begin(void) {
-  emb_config c = {
-      .dim = DIM, .memory_bytes = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
-  static float vector[DIM];
-  if (!help_open(help_path("store"), &c, &store, &s)) {
-    return 0;
-  }
-  for (int64_t key = 1; key <= ROWS; key++) {
-    OK(s, emb_put(s, &key, 1, vector, NULL));
-  }
-  return CHECK(help_verify(s));
+  return help_open_filled(DIM, ROWS, &store, &s) && CHECK(help_verify(s));
 }
 
 /* A caller that should not do this. */
