@@ -27,8 +27,10 @@ COMMIT := $(if $(wildcard .git),$(shell \
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wvla -Wundef -Werror
-# With less optimization gcc warns of texts that cannot be so long.
-QUICK       := -O1 -g -Wno-unknown-warning-option -Wno-format-truncation
+# With less optimization gcc warns of texts that cannot be so long.  Lines are
+# enough for a stack; more makes the programs three times as large.
+NO_TRUNCATION := -Wno-unknown-warning-option -Wno-format-truncation
+QUICK       := -O1 -g1 $(NO_TRUNCATION)
 CFLAGS_asan := $(QUICK)
 CFLAGS_tsan := $(QUICK)
 CFLAGS_fuzz := $(QUICK)
@@ -160,9 +162,11 @@ INTERNAL := $(O)/internal.a
 Q := $(if $(V),,@)
 
 # The longest tests start first, so that none runs alone at the end.
-SLOW := backup_sql fail_memory_sql power_sql fail_io rot rot_pages fail_memory \
-        warm store_threads user_files.test readme.test torch.test
-slow_first = $(filter $(SLOW:%=\%/%),$1) $(filter-out $(SLOW:%=\%/%),$1)
+SLOW := changelogs_replay.test stopped_owner processes interrupt_time fail_io rot \
+        rot_pages readme.test bank_examples.test backup_sql fail_memory_sql remote \
+        run.sh large.test join_random.test concurrent.test many.test store_threads \
+        fail_memory torch.test long_life advice warm takeover delta_crashes
+slow_first = $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW:%=\%/%),$1)
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
@@ -181,7 +185,12 @@ all: ## build emb.so and libemb.a (default)
 all: $(P)/emb.so $(P)/libemb.a
 
 all-tests: ## build these, the test programs and the C examples
-all-tests: all $(P)/testfixture $(NEXT) $(UNIT) $(REPLAY) $(EXAMPLES)
+all-tests: all sql-tests $(UNIT) $(REPLAY) examples
+
+# What the suites in Tcl need, apart from examples.
+sql-tests: $(P)/emb.so $(P)/testfixture $(NEXT)
+
+examples: $(EXAMPLES)
 
 $(P)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
@@ -229,7 +238,7 @@ $(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
 
 $(ONE)/linked: $(ONE)/emb.c tests/linked.c
 	@echo "  CC     $@"
-	$(Q)$(CC) $(ONE_CFLAGS) $(QUICK) $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
+	$(Q)$(CC) $(ONE_CFLAGS) -O0 $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
 	  tests/linked.c $< $(LDLIBS) -lsqlite3
 
 # Test programs are not linked again at each commit: they do not contain it.
@@ -298,8 +307,9 @@ $(O)/core/%.o: %.c $(O)/settings
 	$(Q)$(CC) $(ALL_CFLAGS) -DSQLITE_CORE -MMD -MP -c -o $@ $<
 
 $(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
-# Tests include headers of tests/lib/ by name alone, so that they can move.
-$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote tests/lib
+# Tests include headers of tests/lib/ by name alone, so that they can move.  To
+# optimize them costs more than it saves.
+$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote tests/lib -O1 $(NO_TRUNCATION)
 
 $(O)/%.o: %.c $(O)/settings
 	@echo "  CC     $@"
@@ -337,7 +347,7 @@ check: all-tests ## run all tests
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
 
-check-sql: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite over SQL
+check-sql: sql-tests ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
 test-owned: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with another process, and another copy, as owner of the tables
@@ -358,7 +368,7 @@ fuzzers: $(FUZZERS)
 check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
-check-newer: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite with a recent SQLite (needs npm)
+check-newer: sql-tests ## run the Tcl suite with a recent SQLite (needs npm)
 	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
 
 ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
@@ -383,7 +393,7 @@ check-new-call: ## add calls to a copy of the source: emb.h, their rows, their c
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh call
 
 check-omit-data: ## build and test without choosing training data (make OMIT_DATA=1)
-	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 CFLAGS="$(QUICK)" all-tests
+	$(MAKE) OUT=$(OUT)/omit-data OMIT_DATA=1 CFLAGS="$(QUICK)" all sql-tests examples
 	@EMB_FIXTURE=$(OUT)/omit-data/testfixture EMB_SO=$(OUT)/omit-data/emb.so \
 	  tclsh tests/run.tcl $(ONE_TESTS:%=tests/sql/%.test) tests/sql/readme.test
 
@@ -479,6 +489,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer check-syntax \
+.PHONY: all all-tests sql-tests examples always test check check-unit check-sql test-owned check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

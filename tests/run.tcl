@@ -4,9 +4,10 @@
 #
 # FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
 # program.  Each ends its output with "N passed, N failed" and perhaps
-# ", N skipped"; a file that does not, or takes longer than EMB_TEST_TIMEOUT
-# seconds (default 600), counts as one more failure.  Prints a line for each
-# file, the output of failed ones, their counts ("counted: 12 kill points",
+# ", N skipped"; a file that does not counts as one more failure.  So does one
+# that takes longer than EMB_TEST_TIMEOUT seconds (default 600): it is killed
+# with all processes that it started; and one that ends and leaves a process
+# running.  Prints a line for each file, the output of failed ones, their counts ("counted: 12 kill points",
 # added up), the end of the output of failed ones again, and the sums in the
 # same form.  The files after -owned are run with another process as the owner
 # of their tables and with another copy of the library (OWNER,
@@ -27,10 +28,13 @@ proc start {item} {
     set command [list [file normalize $fixture] {*}$command]
   }
   if {$owner ne ""} {set command [list env OWNER=$owner {*}$command]}
+  set mark [pid].[incr ::marks]
+  set ::env(EMB_TEST_MARK) $mark
   set channel [open |[list {*}$command < /dev/null 2>@1] r]
   fconfigure $channel -blocking 0 -translation binary
   set state($channel,file) $file[expr {$owner eq "" ? "" : " ($owner)"}]
   set state($channel,output) ""
+  set state($channel,mark) $mark
   set state($channel,start) [clock milliseconds]
   set state($channel,timer) [after $::timeout_ms [list expire $channel]]
   fileevent $channel readable [list receive $channel]
@@ -39,25 +43,61 @@ proc start {item} {
 
 proc expire {channel} {
   append ::state($channel,output) "\nkilled: it took too long\n"
-  foreach pid [family [pid $channel]] {catch {exec kill -KILL $pid}}
+  kill [concat [family [pid $channel]] [started_by $::state($channel,mark)]]
+}
+
+# The shell's own kill: a small system has no program of that name.
+proc kill {pids} {
+  foreach pid $pids {catch {exec sh -c "kill -KILL $pid"}}
 }
 
 # These processes and all their descendants.  A child left behind would hold
 # the channel open.
 proc family {pids} {
   foreach file [glob -nocomplain {/proc/[0-9]*/stat}] {
-    if {[catch {open $file} stat]} continue
-    if {![catch {read $stat} line] &&
+    if {![catch {read_file $file} line] &&
         [regexp {^(\d+) \(.*\) \S (\d+)} $line all pid parent]} {
       lappend children($parent) $pid
     }
-    close $stat
   }
   for {set i 0} {$i < [llength $pids]} {incr i} {
     set pid [lindex $pids $i]
     if {[info exists children($pid)]} {lappend pids {*}$children($pid)}
   }
   return $pids
+}
+
+# The processes that have a file's mark in their environment, whoever their
+# parent is by now.
+proc started_by {mark} {
+  set pids {}
+  foreach file [glob -nocomplain {/proc/[0-9]*/environ}] {
+    if {![catch {read_file $file} environment] &&
+        "EMB_TEST_MARK=$mark" in [split $environment \0]} {
+      lappend pids [file tail [file dirname $file]]
+    }
+  }
+  return $pids
+}
+
+proc read_file {path} {
+  set channel [open $path rb]
+  try {return [read $channel]} finally {close $channel}
+}
+
+# What a file left running, as lines of output, and its end.  A process that
+# has been killed may need a moment to be gone.
+proc end_left {mark} {
+  for {set i 0} {[llength [started_by $mark]] && $i < 500} {incr i} {after 10}
+  set lines {}
+  set pids [started_by $mark]
+  foreach pid $pids {
+    if {![catch {read_file /proc/$pid/cmdline} command]} {
+      lappend lines "left running: process $pid: [string map {\0 { }} $command]"
+    }
+  }
+  kill $pids
+  return $lines
 }
 
 proc receive {channel} {
@@ -87,6 +127,11 @@ proc report {channel bad message} {
   } elseif {$bad && $failed == 0} {
     incr failed
     append output "\nit ended with an error: $message"
+  }
+  set left [end_left $state($channel,mark)]
+  if {[llength $left]} {
+    incr failed
+    append output \n [join $left \n]
   }
   if {$skipped eq ""} {set skipped 0}
   incr total(passed) $passed

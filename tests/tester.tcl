@@ -258,8 +258,13 @@ proc close_process {p} {
   catch {close $p}
 }
 
+# By the shell's own kill: a small system has no program of that name.
+proc send_signal {signal pid} {
+  exec sh -c "kill -$signal $pid"
+}
+
 proc kill_process {p} {
-  exec kill -KILL [pid $p]
+  send_signal KILL [pid $p]
   catch {close $p}
 }
 

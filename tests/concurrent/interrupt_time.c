@@ -32,10 +32,12 @@ enum {
   END_MS = SANITIZED ? 5000 : 200,
   BEFORE_MS = 100, /* from a statement's begin to the first one */
   AGAIN_MS = 20,   /* to the next, if the first came before the statement */
-  LATEST_MS = 2000,
+  LATEST_MS = 500, /* times LONG */
   TRIES = 10, /* ends with the first good try */
   ROWS = 60000,
 };
+
+static int64_t latest_ms(void) { return LATEST_MS * (int64_t)help_long(); }
 
 static int64_t now_ms(void) {
   struct timespec now;
@@ -134,7 +136,7 @@ static void waits(sqlite3 *db, const char *sql) {
 
 static void works(sqlite3 *db, const char *before, const char *sql) {
   connect_tables(db, sql);
-  for (int64_t ms = 5; ms < LATEST_MS; ms *= 2)
+  for (int64_t ms = 5; ms < latest_ms(); ms *= 2)
     if (!ends_soon(db, before, sql, ms, 0))
       break;
 }
@@ -420,7 +422,7 @@ TEST(work_on_weights) {
       "WHERE key <= 2000";
   if (!fill())
     return;
-  for (int64_t ms = 400; ms < 3 * LATEST_MS; ms += 400)
+  for (int64_t ms = 400; ms < 4 * latest_ms(); ms *= 2)
     if (!ends_soon(db, NULL, sql, ms, 0))
       break;
   finish();

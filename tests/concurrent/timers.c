@@ -263,6 +263,26 @@ static int let_it_look(void) {
   return looks(now + 8);
 }
 
+/* When the thread first saw the last write, once it has, in microseconds; 0: it
+** has not yet. */
+static uint64_t seen_us(emb_store *store) {
+  struct tasks *tasks = &store->tasks;
+  uint64_t us;
+  pthread_mutex_lock(&store->core.ckpt_lock);
+  us = tasks->seen_version == atomic_load(&store->core.version) ? tasks->seen_us
+                                                                : 0;
+  pthread_mutex_unlock(&store->core.ckpt_lock);
+  return us;
+}
+
+/* Waits for that. */
+static int let_it_see(emb_store *store) {
+  struct timespec pause = {0, 1000000};
+  for (int i = 0; i < 30000 && !seen_us(store); i++)
+    (void)nanosleep(&pause, NULL);
+  return CHECK(seen_us(store) != 0);
+}
+
 TEST(space_is_freed_after_a_quiet_second) {
   enum { TWICE = 12000 };
   struct bounded x;
@@ -274,14 +294,18 @@ TEST(space_is_freed_after_a_quiet_second) {
     OK(x.a, emb_checkpoint(x.a));
     put_many(x.a, 0, 1, TWICE, 2);
     int64_t before = checkpoints(x.store);
-    for (int i = 0; i < 4 && let_it_look(); i++) {
+    for (int i = 0; i < 4 && let_it_see(x.store); i++) {
       pass_ms(999);
       if (!let_it_look())
         break;
-      CHECK_EQ_INT(checkpoints(x.store), before);
+      /* A sleep of the engine's own also moves the clock. */
+      int64_t now = checkpoints(x.store);
+      if (now_ms() < seen_us(x.store) / 1000 + 1000)
+        CHECK_EQ_INT(now, before);
+      before = now;
       OK(x.a, put_one(x.a, 1, 3 + i));
     }
-    CHECK(let_it_look());
+    CHECK(let_it_see(x.store));
     CHECK(help_stat(x.store, "dead_bytes") > 0);
     pass_ms(1000);
     for (int i = 0; i < 30000 && checkpoints(x.store) == before; i++)

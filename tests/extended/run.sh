@@ -14,9 +14,10 @@
 #               makes a declaration in emb.h differ from calls.def, so that it
 #               does not compile
 #     use.c     the program that uses it, and ends with "N passed, N failed"
-# An existing file cannot be added, so all changes are in lists.  The copy of
-# engine/ and ext/, its amalgamation (which -O0 compiles in seconds) and the
-# program are in extended/NAME next to $EMB_SO (build/emb.so).
+# An existing file cannot be added, so all changes are in lists.  Each extension
+# is added to a copy of engine/ and ext/ of its own, in extended/NAME next to
+# $EMB_SO (build/emb.so), which is compared with the source.  The programs use
+# the amalgamation of a copy with all extensions, extended/all.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 here=tests/extended out=$(dirname "${EMB_SO:-build/emb.so}")/extended
@@ -107,27 +108,43 @@ check_refused() {
   echo "$(wc -l <"$1/refused") declarations refused"
 }
 
-# compile FROM TO
-compile() {
-  (cd "$2" && find engine ext -name '*.c' | LC_ALL=C sort |
-    xargs tclsh ext/amalgamation.tcl one) &&
-    ${CC:-cc} -std=gnu11 -O0 -ffp-contract=off -Wall -Wno-unused-function -Werror \
-      -DSQLITE_CORE -I"$2/one" -o "$2/use" "$1/use.c" "$2/one/emb.c" \
-      -luring -lxxhash -lzstd -lpthread -lm -lsqlite3
+# copy_source TO NAME ...: the source with these extensions.
+copy_source() {
+  local to=$1 name
+  shift
+  rm -rf "$to"
+  mkdir -p "$to" && cp -r engine ext "$to" || return
+  for name; do
+    add_files "$here/$name/files" "$to" && add_lines "$here/$name/lists" "$to" ||
+      return
+  done
 }
 
-# extend NAME
+# compile TO: the amalgamation of a copy.
+compile() {
+  (cd "$1" && find engine ext -name '*.c' | LC_ALL=C sort |
+    xargs tclsh ext/amalgamation.tcl one) &&
+    ${CC:-cc} -std=gnu11 -O0 -ffp-contract=off -Wall -Wno-unused-function -Werror \
+      -DSQLITE_CORE -c -o "$1/emb.o" "$1/one/emb.c"
+}
+
+# extend NAME: what it changes.
 extend() {
-  local from=$here/$1 to=$out/$1
-  rm -rf "$to"
-  mkdir -p "$to" && cp -r engine ext "$to" && add_files "$from/files" "$to" &&
-    add_lines "$from/lists" "$to" && check_places "$from" "$to" &&
-    check_refused "$from" "$to" && compile "$from" "$to" && "$to/use"
+  copy_source "$out/$1" "$1" && check_places "$here/$1" "$out/$1" &&
+    check_refused "$here/$1" "$out/$1"
+}
+
+# use NAME: its program, with the copy that has all extensions.
+use() {
+  ${CC:-cc} -std=gnu11 -O0 -Wall -Werror -I"$out/all/one" -o "$out/$1/use" \
+    "$here/$1/use.c" "$out/all/emb.o" \
+    -luring -lxxhash -lzstd -lpthread -lm -lsqlite3 && "$out/$1/use"
 }
 
 [ $# -gt 0 ] || set -- $(cd "$here" && ls -d */ | tr -d /)
+copy_source "$out/all" "$@" && compile "$out/all" || failed=1
 for name in "$@"; do
-  output=$(extend "$name" 2>&1)
+  output=$(extend "$name" 2>&1 && use "$name" 2>&1)
   echo "$output"
   if [[ ${output##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
