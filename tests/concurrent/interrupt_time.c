@@ -33,7 +33,7 @@ enum {
   BEFORE_MS = 100, /* from a statement's begin to the first one */
   AGAIN_MS = 20,   /* to the next, if the first came before the statement */
   LATEST_MS = 500, /* times LONG */
-  TRIES = 10, /* ends with the first good try */
+  TRIES = 10,      /* ends with the first good try */
   ROWS = 60000,
 };
 
