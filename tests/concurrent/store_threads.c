@@ -503,9 +503,9 @@ out:
   free(w);
 }
 
-TEST(threads_uring) { run_all(EMB_IO_URING, 0, 4000 * help_long()); }
-TEST(threads_pread) { run_all(EMB_IO_PREAD, 0, 4000 * help_long()); }
-TEST(threads_resized) { run_all(EMB_IO_AUTO, 1, 4000 * help_long()); }
+TEST(threads_uring) { run_all(EMB_IO_URING, 0, help_amount(4000)); }
+TEST(threads_pread) { run_all(EMB_IO_PREAD, 0, help_amount(4000)); }
+TEST(threads_resized) { run_all(EMB_IO_AUTO, 1, help_amount(4000)); }
 
 /* ---- growth -------------------------------------------------------------- */
 

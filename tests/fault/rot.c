@@ -200,8 +200,8 @@ static void flip(struct damage_store *d, const char *dir, struct file *file,
   tally[kind].verdicts[verdict]++;
 }
 
-/* Flips in every byte of the small structures (every bit with LONG), and
-** `sample` flips in each of the others. */
+/* Flips in every byte of the small structures (every bit with LONG, some bytes
+** with SHARE), and `sample` flips in each of the others. */
 static void flip_all(struct damage_store *d, const char *dir, size_t sample) {
   for (size_t f = 0; f < d->files.n; f++) {
     struct file *file = &d->files.list[f];
@@ -213,7 +213,8 @@ static void flip_all(struct damage_store *d, const char *dir, size_t sample) {
       if (kinds[kind].all && help_long() > 1) {
         for (unsigned bit = 0; bit < 8; bit++)
           flip(d, dir, file, at, bit);
-      } else if (kinds[kind].all || test_random() % size[kind] < sample) {
+      } else if (kinds[kind].all ? test_random() % help_share() == 0
+                                 : test_random() % size[kind] < sample) {
         flip(d, dir, file, at, (unsigned)(test_random() % 8));
       }
     }

@@ -173,6 +173,11 @@ static void swap_units(struct file *file, size_t a, size_t b) {
   }
 }
 
+/* Of few units each, of many a share. */
+static int is_chosen(size_t unit, size_t n) {
+  return n <= 8 || (unit + (size_t)test_state.seed) % help_share() == 0;
+}
+
 static void damage_units(struct file *file) {
   size_t n = units(file);
   const char *name = strncmp(file->name, "index-0", 7) ? file->name : "index-0";
@@ -183,7 +188,7 @@ static void damage_units(struct file *file) {
   if (CHECK(files_copy(&unchanged, &t.d.files)))
     same = files_find(&unchanged, name);
   for (size_t unit = 0; unit < n; unit++) {
-    if (n > 8 && (unit + (size_t)test_state.seed) % help_share() != 0)
+    if (!is_chosen(unit, n))
       continue;
     fill_unit(file, unit, ZEROED, NULL, 0);
     fill_unit(file, unit, ONES, NULL, 0);
@@ -212,8 +217,10 @@ static void truncate_at(struct file *file, size_t size) {
 }
 
 static void change_length(struct file *file) {
-  for (size_t unit = 0; unit < units(file); unit++) {
+  for (size_t unit = 0, n = units(file); unit < n; unit++) {
     size_t bytes, at = unit_at(file, unit, &bytes);
+    if (!is_chosen(unit, n))
+      continue;
     truncate_at(file, at);
     truncate_at(file, at + 1);
     truncate_at(file, at + test_random() % bytes);
@@ -244,6 +251,8 @@ static void duplicate_extents(struct file *log) {
         size_t at = LOG_FILE_HEAD + from * bytes;
         size_t some = part ? t.d.layout.page_bytes : bytes;
         struct file changed = *log;
+        if (test_random() % help_share() != 0)
+          continue;
         some = some < whole - at ? some : whole - at;
         changed.bytes = longer;
         memcpy(longer, log->bytes, whole);
