@@ -111,6 +111,10 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/processes.c %/remote.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
+# What tries one place after another, or repeats something random, does one in
+# SHARE, each time another one.  make soak does all.
+SHARE     ?= 8
+export SHARE
 # Runs one in SHARE of the tests with another owner of the tables
 # (tests/owners.txt), 0: none; SEED chooses them.  All: make test-owned.
 OWNED     ?= 6
@@ -411,13 +415,13 @@ tsan: ## run the unit tests that use threads under ThreadSanitizer
 
 check-defects: ## seed defects (SEEDS="NAME ...") and check that a suite notices
 	$(MAKE) VARIANT=defect all-tests
-	OUT=$(OUT)/defect tests/defects.sh $(SEEDS)
+	SHARE=1 OUT=$(OUT)/defect tests/defects.sh $(SEEDS)
 
 soak: ## run the long forms with new seeds for HOURS hours (default 1)
 	tests/install-deps.sh build test
 	$(MAKE) all-tests fuzz
 	$(MAKE) VARIANT=defect all-tests
-	HOURS=$(or $(HOURS),1) OUT=$(OUT) tests/soak.sh
+	SHARE=1 HOURS=$(or $(HOURS),1) OUT=$(OUT) tests/soak.sh
 
 lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 	@OBJECTS=$(O) EMB_SO=$(P)/emb.so tests/lint.sh

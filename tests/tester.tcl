@@ -302,7 +302,8 @@ proc tester::fail {name text} {
     return
   }
   incr failed
-  puts "$name: FAILED[expr {$seed eq "" ? "" : " (SEED=$seed)"}]"
+  set share [expr {[info exists ::env(SHARE)] ? " SHARE=$::env(SHARE)" : ""}]
+  puts "$name: FAILED[expr {$seed eq "" ? "" : " (SEED=$seed$share)"}]"
   puts $text
 }
 

@@ -95,9 +95,11 @@ static int test_run(const struct test *test) {
   test_remove_dir();
   unsigned failures =
       atomic_load_explicit(&test_state.failures, memory_order_relaxed);
+  const char *share = getenv("SHARE");
   if (failures > 0)
-    printf("%s: %u checks failed; SEED=%" PRIu64 "\n", test->name, failures,
-           test_state.seed);
+    printf("%s: %u checks failed; SEED=%" PRIu64 "%s%s\n", test->name, failures,
+           test_state.seed, share != NULL ? " SHARE=" : "",
+           share != NULL ? share : "");
   else if (test_state.skipped != NULL)
     printf("%s: skipped: %s\n", test->name, test_state.skipped);
   return failures > 0 ? 0 : test_state.skipped != NULL ? -1 : 1;
