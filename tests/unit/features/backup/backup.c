@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** backup.c -- copies that continue from an earlier copy.
+** backup.c -- copies that continue from an earlier copy, and of a source that
+** changes.
 */
+#include "files.h"
 #include "store_help.h"
 
 enum { DIM = 60, PIECE = 40, PIECES = 150, ROWS = PIECE * PIECES };
@@ -84,4 +86,55 @@ TEST(a_transaction_that_was_open) {
   help_close(store, s);
   has_rows(help_path("first"), ROWS);
   has_rows(help_path("second"), 2 * ROWS);
+}
+
+/* Puts one row, with this value, and closes the store again. */
+static int put_and_close(const char *dir, int32_t value) {
+  const emb_config config = {.dim = DIM, .flags = EMB_OPEN_CREATE};
+  emb_store *store;
+  emb_session *s;
+  keys[0] = 1;
+  help_vector(vectors, DIM, keys[0], value);
+  return help_open(dir, &config, &store, &s) &&
+         OK(s, emb_put(s, keys, 1, vectors, NULL)) && help_close(store, s);
+}
+
+/* A read-only session copies a store only as it was when the backup began:
+** another process has written to it, or its manifest cannot be read for a
+** while.  Each attempt finds that. */
+TEST(a_source_that_changes) {
+  const emb_config config = {.dim = DIM, .flags = EMB_OPEN_READONLY};
+  static struct files before, later;
+  emb_store *store;
+  emb_session *s;
+  emb_backup *backup;
+  emb_backup_info info;
+  if (!put_and_close(help_path("store"), 1) ||
+      !CHECK(files_copy_dir(help_path("later"), help_path("store"))) ||
+      !put_and_close(help_path("later"), 2) ||
+      !CHECK(files_read(&before, help_path("store")) &&
+             files_read(&later, help_path("later"))))
+    return;
+  const struct file *present = files_find(&before, "manifest");
+  const struct file *next = files_find(&later, "manifest");
+  struct file none = {.size = 0};
+  (void)snprintf(none.name, sizeof none.name, "%s", present->name);
+  if (!help_open(help_path("store"), &config, &store, &s))
+    return;
+  if (OK(s, emb_backup_begin(s, test_dir(), &backup)) &&
+      OK(s, emb_backup_freeze(backup))) {
+    CHECK(files_write_one(&none, help_path("store")));
+    for (int i = 0; i < 2; i++)
+      CHECK(emb_backup_write(backup, help_path("copy"), NULL, &info) != EMB_OK);
+    CHECK(files_write_one(next, help_path("store")));
+    for (int i = 0; i < 2; i++)
+      GIVES(s, EMB_BUSY,
+            emb_backup_write(backup, help_path("copy"), NULL, &info));
+    CHECK(files_write_one(present, help_path("store")));
+    OK(s, emb_backup_write(backup, help_path("copy"), NULL, &info));
+  }
+  emb_backup_end(backup);
+  files_free(&before);
+  files_free(&later);
+  help_close(store, s);
 }
