@@ -9,6 +9,7 @@
 #include "join/join.h"
 #include "models/models.h"
 #include "pipeline/pipeline.h"
+#include "engine/base/seed.h"
 SQLITE_EXTENSION_INIT3
 
 int ext_data_register_functions(sqlite3 *db) {
@@ -22,7 +23,7 @@ int ext_data_register(struct ext_conn *conn) {
       ext_pipeline_register};
   int rc = SQLITE_OK;
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
-    if (rc == SQLITE_OK)
+    if (rc == SQLITE_OK || EMB_SEED(SEED_DATA_ERROR_OVERWRITTEN))
       rc = registers[i](conn);
   return rc;
 }

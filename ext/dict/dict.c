@@ -52,7 +52,9 @@ void ext_dict_free(struct ext_dict *dict) {
 
 /* ---- a call begins ------------------------------------------------------- */
 
-/* Sets the names, and finalizes statements prepared for other names. */
+/* Sets the names, and finalizes statements prepared for other names.  Two
+** tables that name one store, because a shadow table was edited, have each
+** their own texts, so what was cached for one is not used for the other. */
 static int dict_name(struct ext_dict *dict, sqlite3 *db, const char *schema,
                      const char *table) {
   emb_assert(!dict->db || dict->db == db); /* as its statements */
@@ -61,6 +63,7 @@ static int dict_name(struct ext_dict *dict, sqlite3 *db, const char *schema,
       strcmp(dict->schema, schema) == 0)
     return SQLITE_OK;
   ext_dict_idle(dict);
+  ext_dict_forget(dict);
   sqlite3_free(dict->schema);
   sqlite3_free(dict->table);
   dict->schema = sqlite3_mprintf("%s", schema);

@@ -149,6 +149,7 @@ int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
     return rc;
   sqlite3_free(*err);
   *err = NULL;
+  keys->settles = 0; /* texts may be absent: nothing was created for them */
   cursor->peek = !cursor->link->bounded;
   return SQLITE_OK;
 }

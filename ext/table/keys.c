@@ -285,6 +285,7 @@ int ext_keys_settle(struct ext_table *table, struct ext_keys *keys,
                     char **err) {
   int64_t removals = keys->removals;
   int past = 0, rc;
+  emb_assert(keys->absent == 0); /* else a text could get the number 0 */
   if (!ext_vtab(table)->options.text_key || keys->n == 0 ||
       EMB_SEED(SEED_REMOVED_TEXT_NOT_RESTORED))
     return SQLITE_OK;

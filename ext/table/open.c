@@ -106,6 +106,22 @@ static int table_open_store(struct ext_table *table,
   return rc;
 }
 
+/* Uses a link that another table object has opened.  Both are of one table,
+** unless a row of a shadow table was edited: then the keys of one may be the
+** numbers of the other's texts. */
+static int open_attach(struct ext_table *table, struct ext_link *link,
+                       char **err) {
+  int is_text = ext_vtab(table)->options.text_key;
+  if (is_text != (link->dict != NULL))
+    return ext_error(err, SQLITE_CORRUPT_VTAB,
+                     "the keys of %s are %s, but %s_emb names the store of a "
+                     "table whose keys are %s",
+                     table->name, is_text ? "texts" : "integers", table->name,
+                     is_text ? "integers" : "texts");
+  ext_link_attach(table, link);
+  return SQLITE_OK;
+}
+
 int ext_table_open(struct ext_table *table, char **err) {
   struct ext_place place;
   struct ext_link *link;
@@ -128,7 +144,7 @@ int ext_table_open(struct ext_table *table, char **err) {
   if (rc == SQLITE_OK) {
     link = ext_link_find(table->conn, place.uuid, path);
     if (link)
-      ext_link_attach(table, link);
+      rc = open_attach(table, link, err);
     else if (path)
       rc = table_open_store(table, &place, path, err);
     else if (place.dir)

@@ -130,7 +130,8 @@ static uint64_t work_rest(emb_store *store) {
   struct env *env = core->env;
   uint32_t rest = REST_WORK;
   uint64_t now = env->now_us(env), pause_us;
-  if (!atomic_load(&store->remote.links) && !tasks_were_roused(store, now)) {
+  if (!atomic_load(&store->remote.links) && !tasks_were_roused(store, now) &&
+      !EMB_SEED(SEED_CALL_DOES_NOT_ROUSE)) {
     rest |= REST_CALLS;
   }
   atomic_fetch_or(&core->resting, rest);

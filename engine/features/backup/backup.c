@@ -68,7 +68,9 @@ static int check_closed(emb_backup *b) {
                        "%s was written to by another process during the backup",
                        s->core->dir);
   }
-  b->generation = m.generation;
+  if (!rc) { /* after an error the next look finds the same difference */
+    b->generation = m.generation;
+  }
   return rc;
 }
 

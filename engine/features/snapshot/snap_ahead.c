@@ -45,6 +45,7 @@ void snap__ahead_free(emb_snap *snap) {
 void snap_hurry(emb_snap *snap) {
   struct core *core = snap->s->core;
   struct env *env = core->env;
+  snap__ahead_free(snap); /* of an earlier pass, before a rewind */
   snap->ahead = env->allocate(env, sizeof *snap->ahead);
   if (snap->ahead) {
     struct snap_ahead *a = snap->ahead;

@@ -16,7 +16,8 @@ static void snapshot_set_mark(void *arg, uint64_t page) {
                         memory_order_release);
   m->s->head.mark = page;
   uint64_t open = atomic_load(&m->core->txn_first_page);
-  m->settled = open && open < page ? open : page;
+  m->settled =
+      open && open < page && !EMB_SEED(SEED_COPY_MARK_ABOVE_TXN) ? open : page;
   m->txn_committed = atomic_load(&m->core->txn_committed);
 }
 

@@ -224,6 +224,7 @@ static int is_owners(emb_session *s, const struct link *link) {
 enum link_trial link__open(emb_session *s, uint64_t wait_us) {
   struct core *core = s->core;
   struct env *env = core->env;
+  emb_assert(!s->link);
   struct link *link = env->allocate(env, sizeof *link);
   if (!link) {
     session_error(s, EMB_NOMEM, "out of memory");
@@ -747,7 +748,13 @@ static void keep_for_later(emb_session *s, struct asking *a) {
   a->lent[1].base = NULL;
 }
 
-static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
+/* Any other number might be a code of this library's own, such as
+** CALL_ELSEWHERE, on which a session that has a link would make another. */
+static int is_public_code(int code) {
+  return code >= EMB_OK && code <= EMB_LOST;
+}
+
+static int read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   struct link *link = s->link;
   struct link_slot *slot = link->slot;
   *result = slot->result;
@@ -756,12 +763,19 @@ static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   s->doubt.met = link->holds & SLOT_MET_DOUBT ? slot->met_doubt : 0;
   s->doubt.is_orphan = (link->holds & SLOT_MET_ORPHAN) != 0;
   link->holds &= ~(uint32_t)(SLOT_MET_DOUBT | SLOT_MET_ORPHAN);
-  s->err.code = slot->code;
-  if (slot->code) {
+  int said = slot->code;
+  int code = a->shape->flags & SHAPE_CODE ? (int)(uint32_t)*result : EMB_OK;
+  if (!is_public_code(said) || !is_public_code(code)) {
+    return session_error(s, EMB_CANTOPEN,
+                         "%s is owned by %s, whose answer is none; close the "
+                         "table there",
+                         s->core->dir, link__name(link->owner.process).text);
+  }
+  s->err.code = said;
+  if (said) {
     memcpy(s->err.text, slot->text, sizeof slot->text);
     s->err.text[sizeof slot->text - 1] = 0;
   }
-  int code = a->shape->flags & SHAPE_CODE ? (int)(uint32_t)*result : EMB_OK;
   int is_end = a->call == CALL_prefetch_synchronize ||
                a->call == CALL_write_back_synchronize;
   if (code == EMB_OK && has_later(a->shape)) {
@@ -769,6 +783,7 @@ static void read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   } else if (code == EMB_OK || (is_end && code != EMB_INTERRUPT)) {
     answer_take(a);
   }
+  return EMB_OK;
 }
 
 /* Waits for the outstanding answer to a commit before the next call. */
@@ -836,7 +851,7 @@ int link__ask(emb_session *s, int call, uint64_t object, void *args,
     return EMB_OK;
   }
   if (!rc) {
-    read_answer(s, &a, result);
+    rc = read_answer(s, &a, result);
   }
   give_back(s, &a);
   return rc;

@@ -383,6 +383,8 @@ static void note_object(struct runner *run, int call, const union args *args,
   } else if (call == CALL_scan_next_rows) {
     object->rows += *args->scan_next_rows.n;
   } else if (call == CALL_backup_freeze) {
+    /* None begins while another is not frozen, and none freezes twice. */
+    emb_assert(object->number == run->moment);
     run->moment = 0;
   }
 }

@@ -60,7 +60,9 @@ float bag__divisor(const emb_bags *bags, size_t keys) {
 
 static void bag_begin(void *arg) {
   struct bag_pool *pool = arg;
-  pool->bag = 0;
+  if (!EMB_SEED(SEED_BAG_NOT_BEGUN_AGAIN)) {
+    pool->bag = 0;
+  }
 }
 
 /* Writes the result of the current bag, whose last key has arrived. */

@@ -88,7 +88,8 @@ static void unlink_job(struct jobs *jobs, struct job *job) {
 ** slice of its own (J2)? */
 static int must_wait(const struct jobs *jobs, const struct job *job) {
   for (const struct job *j = jobs->first; j && j != job; j = j->next) {
-    if (j->kind == JOB_WRITE && j->session == job->session) {
+    if (j->kind == JOB_WRITE && j->session == job->session &&
+        !EMB_SEED(SEED_WRITE_BACKS_UNORDERED)) {
       return 1;
     }
   }

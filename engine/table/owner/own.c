@@ -97,6 +97,13 @@ int own_look(emb_store *store, enum env_lock_state *state, int64_t *holder,
   return EMB_OK;
 }
 
+/* Only the owner may decide a transaction in doubt: that writes. */
+static void forget_doubt(emb_store *store) {
+  recovery_free(store->own.doubt);
+  store->own.doubt = NULL;
+  atomic_store(&store->own.in_doubt, 0);
+}
+
 int own_load(emb_store *store, const struct manifest *m, int replay,
              emb_err *err) {
   struct core *core = &store->core;
@@ -104,9 +111,7 @@ int own_load(emb_store *store, const struct manifest *m, int replay,
   emb_assert(!atomic_load(&store->own.is_owner)); /* its rows are the newest */
   pthread_mutex_lock(&core->flush_lock);          /* nothing is paged out now */
   epoch_close(&core->epoch);
-  recovery_free(store->own.doubt);
-  store->own.doubt = NULL;
-  atomic_store(&store->own.in_doubt, 0);
+  forget_doubt(store);
   struct resident kept;
   core_set_aside(core, store->checkpoint.manifest.tail, &kept);
   rows_reset(core);
@@ -278,6 +283,8 @@ static void own_settle(emb_store *store) {
 ** its file slots: nothing read from it may be shown. */
 static void forget_log(emb_store *store) {
   if (store->own.replayed) {
+    forget_doubt(store);
+    atomic_store(&store->core.txn_first_page, 0); /* of that transaction */
     atomic_store(&store->own.unloaded, 1);
     store->checkpoint.manifest.generation = 0;
     store->checkpoint.manifest.tail = 0;
@@ -403,6 +410,7 @@ int own_take(emb_store *store, emb_err *err) {
   if (rc) {
     own_unlock(store);
     forget_log(store);
+    emb_check(own_valid(store));
     return rc;
   }
   if (store->remote.serve) {

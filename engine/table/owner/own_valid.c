@@ -28,6 +28,7 @@ int own_valid(const emb_store *store) {
   uint64_t in_doubt = atomic_load(&own->in_doubt);
   /* Without one of a recovery it may be of a session that was lost. */
   emb_assert(!own->doubt || in_doubt == own->doubt->in_doubt);
+  emb_assert(!in_doubt || own->file); /* only the owner decides it */
   emb_assert(atomic_load(&own->loads) == atomic_load(&own->loaded));
   if (atomic_load(&own->is_owner)) {
     check_owner(store);

@@ -69,12 +69,13 @@ TEST(calls_in_a_wrong_state) {
   struct ext_conn *conn;
   struct ext_table *table = open_items(&db, &conn);
   struct ext_file_keys file = {.give = &file.keys};
-  struct ext_keys keys = {.owned = 1};
+  struct ext_keys keys = {.owned = 1}, absent = {.absent = 1};
   CHECK_FIRES(ext_table_link(table, table->link->store, NULL, &err));
   CHECK_FIRES(ext_settings_commit(table->link));
   CHECK_FIRES(ext_settings_sync(table, &err));
   CHECK_FIRES(ext_file_keys_begin(table, "", &file, &err));
   CHECK_FIRES(ext_keys_parse(table, NULL, "keys", &keys, &err));
+  CHECK_FIRES(ext_keys_settle(table, &absent, &err));
   close_items(db, conn);
   CHECK_ALL_FIRED("ext/table/set.c");
   CHECK_ALL_FIRED("ext/table/open.c");

@@ -50,6 +50,7 @@ TEST(a_broken_link) {
     CHECK_FIRES(link->owes = 1; link_valid(s));
     CHECK_ALL_FIRED("engine/remote/serve/link_valid.c");
     CHECK_FIRES(link->serial = 0; link__close(s));
+    CHECK_FIRES(link__open(s, 0));
     CHECK_FIRES(link__ask(s, CALL_in_doubt, 0, &none, &result));
     CHECK_FIRES(link__ask(s, CALL_prefetch, 0, &none, &result));
   }

@@ -296,9 +296,20 @@ TEST(a_backup_that_is_not_frozen) {
   is_no_request("a backup has begun and is not frozen");
   make(CALL_backup_freeze, &freeze);
   request()->object = number;
-  CHECK(is_done());
+  CHECK(is_done() && !run.moment);
   make_get();
   CHECK(is_done());
+  /* Of two backups, the time limit is that of the one that is not frozen. */
+  make(CALL_backup_begin, &args);
+  CHECK(is_done());
+  uint64_t second = result >> 32;
+  make(CALL_backup_freeze, &freeze);
+  request()->object = number;
+  CHECK(ask() == EMB_OK && (int)result == EMB_MISUSE);
+  CHECK_EQ_INT(run.moment, second);
+  make(CALL_backup_freeze, &freeze);
+  request()->object = second;
+  CHECK(is_done() && !run.moment);
   end();
 }
 

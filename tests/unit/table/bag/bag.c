@@ -4,8 +4,12 @@
 ** put, wherever the rows are; which reads count; its errors.
 */
 #include "bag_help.h"
+#include "staleness_help.h"
+
+#include "engine/table/session/session.h"
 
 #include <math.h>
+#include <unistd.h>
 
 enum { KEYS = 4000, ABSENT = 200, DIM_MAX = 300 };
 
@@ -193,6 +197,74 @@ TEST(a_bag_counts_each_key_once) {
   help_close(store, s);
 }
 
+/* ---- a wait in the middle ------------------------------------------------ */
+
+enum { BAGS = 120, BAG_ROWS = 20 };
+
+struct waiting_bag {
+  emb_session *s;
+  int64_t keys[BAGS * BAG_ROWS], offsets[BAGS];
+  float pooled[BAGS * DIM];
+  int rc;
+};
+
+static void *pool_bags(void *arg) {
+  struct waiting_bag *w = arg;
+  const emb_bags bags = {
+      .offsets = w->offsets, .count = BAGS, .mode = EMB_BAG_SUM};
+  w->rc = emb_bag(w->s, w->keys, BAGS * BAG_ROWS, &bags, w->pooled);
+  return NULL;
+}
+
+static double whole_element(int64_t key, uint32_t k) {
+  return (double)(key * 7 + k);
+}
+
+static int put_whole(emb_session *s, int64_t key) {
+  float vector[DIM];
+  for (uint32_t k = 0; k < DIM; k++)
+    vector[k] = (float)whole_element(key, k);
+  return emb_put(s, &key, 1, vector, NULL);
+}
+
+/* A key behind the first chunk is at its bound.  The bags that the Get has
+** summed up before it waits are summed up again after that. */
+TEST(bags_begin_again_after_a_wait) {
+  static struct waiting_bag w;
+  struct bounded x;
+  pthread_t thread;
+  float vector[DIM];
+  size_t n = sizeof w.keys / sizeof w.keys[0];
+  if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
+    return;
+  for (size_t i = 0; i < n; i++) {
+    w.keys[i] = (int64_t)i;
+    w.offsets[i / BAG_ROWS] = (int64_t)(i / BAG_ROWS * BAG_ROWS);
+    OK(x.b, put_whole(x.b, w.keys[i]));
+  }
+  CHECK(x.a->chunk < n);
+  w.s = x.a;
+  OK(x.b, emb_get(x.b, &w.keys[n - 1], 1, vector, NULL, NULL));
+  if (!CHECK_EQ_INT(pthread_create(&thread, NULL, pool_bags, &w), 0))
+    abort();
+  for (int ms = 0; ms < 30000 && !help_stat(x.store, "staleness_waits"); ms++)
+    (void)usleep(1000);
+  CHECK_EQ_INT(help_stat(x.store, "staleness_waits"), 1);
+  OK(x.b, put_whole(x.b, w.keys[n - 1]));
+  (void)pthread_join(thread, NULL);
+  OK(x.a, w.rc);
+  for (uint32_t i = 0; i < BAGS * DIM; i++) {
+    double sum = 0;
+    for (int j = 0; j < BAG_ROWS; j++)
+      sum += whole_element(w.keys[i / DIM * BAG_ROWS + (size_t)j], i % DIM);
+    if (!test_check((double)w.pooled[i] == sum, __FILE__, __LINE__,
+                    "element %u of bag %u is %g, not %g", i % DIM, i / DIM,
+                    (double)w.pooled[i], sum))
+      break;
+  }
+  bounded_close(&x);
+}
+
 /* ---- refused input ------------------------------------------------------- */
 
 static emb_session *refusing;
@@ -294,12 +366,12 @@ static int say_stop(void *arg) {
 
 /* An interrupted long call ends soon, and takes back the reads it counted. */
 TEST(interrupted) {
-  enum { MANY = 1 << 17 };
+  enum { LONG = 1 << 17 };
   emb_config c = {
       .dim = 1, .flags = EMB_OPEN_TEMPORARY | EMB_OPEN_BOUNDED, .staleness = 8};
   emb_store *store;
   emb_session *s;
-  int64_t *keys = calloc(MANY, sizeof *keys);
+  int64_t *keys = calloc(LONG, sizeof *keys);
   const int64_t offset = 0;
   const emb_bags bags = {.offsets = &offset, .count = 1, .mode = EMB_BAG_SUM};
   const float one = 1;
@@ -310,13 +382,13 @@ TEST(interrupted) {
     return;
   OK(s, emb_put(s, keys, 1, &one, NULL));
   emb_session_interrupt(s, say_stop, &calls);
-  GIVES(s, EMB_INTERRUPT, emb_bag(s, keys, MANY, &bags, &got));
+  GIVES(s, EMB_INTERRUPT, emb_bag(s, keys, LONG, &bags, &got));
   emb_session_interrupt(s, NULL, NULL);
   CHECK(calls > 0 && got > 76);
   OK(s, emb_clocks(s, keys, 1, &clock));
   CHECK_EQ_INT(clock, 0);
-  OK(s, emb_bag(s, keys, MANY, &bags, &got));
-  CHECK(got == MANY);
+  OK(s, emb_bag(s, keys, LONG, &bags, &got));
+  CHECK(got == LONG);
   help_close(store, s);
   free(keys);
 }

@@ -38,6 +38,8 @@ TEST(an_owner) {
   CHECK_FIRES(own->holders = 1; own_valid(store));
   CHECK_FIRES(own->locked = 1; own_valid(store));
   CHECK_FIRES(own->doubt = &doubt; own->in_doubt = 4; own_valid(store));
+  CHECK_FIRES(own->is_owner = 0; own->file = NULL; own->in_doubt = 5;
+              own_valid(store));
   CHECK_FIRES(own->loads++; own_valid(store));
   CHECK_ALL_FIRED("engine/table/owner/own_valid.c");
   help_close(store, session);
