@@ -80,7 +80,8 @@ static int init_start(sqlite3 *db, char **message,
   return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 
-/* Registers the modules and functions that use tables. */
+/* Registers the modules and functions that use tables, once: after an error a
+** second call could not replace those that were registered. */
 static int register_tables(struct ext_conn *conn) {
   static int (*const registers[])(struct ext_conn *) = {
       ext_signal_register,       ext_fn_store_register,
@@ -99,7 +100,7 @@ static int register_tables(struct ext_conn *conn) {
   /* Each module and function holds a reference, and so does our caller. */
   emb_assert(!conn->has_tables || conn->refs > 1);
   if (conn->has_tables)
-    return SQLITE_OK;
+    return conn->tables_rc;
   conn->has_tables = 1;
   conn->refs++;
   rc = sqlite3_create_module_v2(conn->db, "emb", ext_vtab_module(), conn,
@@ -107,6 +108,7 @@ static int register_tables(struct ext_conn *conn) {
   for (size_t i = 0; i < sizeof registers / sizeof registers[0]; i++)
     if (rc == SQLITE_OK)
       rc = registers[i](conn);
+  conn->tables_rc = rc;
   return rc;
 }
 
@@ -116,15 +118,16 @@ static int register_data(struct ext_conn *conn) {
   emb_assert(!conn->has_data || conn->refs > 1);
   if (!conn->has_data) {
     conn->has_data = 1;
-    return ext_data_register(conn);
+    conn->data_rc = ext_data_register(conn);
   }
+  return conn->data_rc;
 #else
   (void)conn;
-#endif
   return SQLITE_OK;
+#endif
 }
 
-static int register_on(sqlite3 *db, int tables) {
+static int register_on(sqlite3 *db, char **message, int tables) {
   struct ext_conn *conn = ext_conn_ref(db);
   int rc = SQLITE_OK;
   if (conn == NULL)
@@ -134,6 +137,12 @@ static int register_on(sqlite3 *db, int tables) {
   if (rc == SQLITE_OK)
     rc = register_data(conn);
   ext_conn_unref(conn);
+  if (rc == SQLITE_BUSY && message)
+    *message =
+        sqlite3_mprintf("emb: this connection already has a function of the "
+                        "same name as one of emb's, and a statement runs: "
+                        "load emb into a new connection, before it gets "
+                        "functions of its own");
   return rc == SQLITE_OK ? RESULT_LOADED : rc;
 }
 
@@ -145,13 +154,13 @@ int sqlite3_emb_nofile_init(sqlite3 *db, char **message,
 int sqlite3_emb_init(sqlite3 *db, char **message,
                      const sqlite3_api_routines *api) {
   int rc = init_start(db, message, api);
-  return rc == SQLITE_OK ? register_on(db, 1) : rc;
+  return rc == SQLITE_OK ? register_on(db, message, 1) : rc;
 }
 
 #ifndef EMB_OMIT_DATA
 int sqlite3_emb_data_init(sqlite3 *db, char **message,
                           const sqlite3_api_routines *api) {
   int rc = init_start(db, message, api);
-  return rc == SQLITE_OK ? register_on(db, 0) : rc;
+  return rc == SQLITE_OK ? register_on(db, message, 0) : rc;
 }
 #endif

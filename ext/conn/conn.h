@@ -102,7 +102,8 @@ struct ext_conn {
   uint64_t statements;      /* statement numbers assigned (lease.c) */
   uint64_t ticked_us;       /* when ext_link_interrupted ran a statement */
   struct ext_conn *next;    /* all connections of the process */
-  int has_tables, has_data; /* what entry points have registered */
+  int has_tables, has_data; /* what entry points have registered, */
+  int tables_rc, data_rc;   /* and with which result */
   struct ext_clientdata *clientdata;
 };
 
