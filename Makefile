@@ -165,12 +165,17 @@ INTERNAL := $(O)/internal.a
 # V=1 shows the commands themselves.
 Q := $(if $(V),,@)
 
-# The longest tests start first, so that none runs alone at the end.
+# The longest tests: they start first, so that none runs alone at the end, and
+# `make quick` leaves them out.
 SLOW := changelogs_replay.test stopped_owner processes interrupt_time fail_io rot \
         rot_pages readme.test bank_examples.test backup_sql fail_memory_sql remote \
         run.sh large.test join_random.test concurrent.test many.test store_threads \
-        fail_memory torch.test long_life advice warm takeover delta_crashes
-slow_first = $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW:%=\%/%),$1)
+        fail_memory torch.test long_life advice warm takeover delta_crashes \
+        differential.test power_sql nearest_index remote.test power long_serve \
+        nearest_rows.test nearest_saved replaced.test store_space evict install.test \
+        models.test
+SLOW_NAMES = $(SLOW:%=\%/%)
+slow_first = $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW_NAMES),$1)
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
@@ -348,6 +353,9 @@ check: all-tests ## run all tests
 	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
 	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(OWNED)),-owned $(OWNED) $(SQL_TESTS)))
 
+quick: all-tests ## run the tests that take little time, and little of each: two minutes
+	@SHARE=40 $(RUN) $(filter-out $(SLOW_NAMES) $(SOAK_ONLY),$(UNIT) $(REPLAY) $(SQL_TESTS))
+
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
 
@@ -493,6 +501,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests sql-tests examples always test check check-unit check-sql test-owned check-model check-newer check-syntax \
+.PHONY: all all-tests sql-tests examples always test check quick check-unit check-sql test-owned check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help
