@@ -109,9 +109,10 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/processes.c %/remote.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
                   ,$(CONCURRENT_C))
-# Runs one in SHARE of the tests with another owner of the tables
-# (tests/owners.txt), 0: none; SEED chooses them.  All: make test-owned.
-OWNED     ?= 6
+# One in CROSSED of the suites over SQL runs once more, with another owner of its
+# tables, text keys, transactions and interrupts (tests/crossings.txt), 0: none; SEED
+# chooses them.  All: make test-crossed.
+CROSSED   ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 # Neither has a test that adds to a copy of the source.
@@ -332,7 +333,7 @@ test: ## install what the tests need, build, run all tests
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
 	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
-	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(OWNED)),-owned $(OWNED) $(SQL_TESTS)))
+	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(CROSSED)),-crossed $(CROSSED) $(SQL_TESTS)))
 
 check-unit: $(UNIT) ## run the unit tests in C
 	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
@@ -340,8 +341,8 @@ check-unit: $(UNIT) ## run the unit tests in C
 check-sql: $(P)/emb.so $(P)/testfixture $(NEXT) ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
-test-owned: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with another process, and another copy, as owner of the tables
-	@$(RUN) -owned 1 $(SQL_TESTS)
+test-crossed: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with other owners of the tables, text keys, transactions, interrupts
+	@$(RUN) -crossed 1 $(SQL_TESTS)
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
 	@$(RUN) $(REPLAY)
@@ -479,6 +480,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests always test check check-unit check-sql test-owned check-model check-newer check-syntax \
+.PHONY: all all-tests always test check check-unit check-sql test-crossed check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help
