@@ -240,7 +240,7 @@ $(INTERNAL): $(filter-out %/base/commit.o,$(ENGINE_O)) $(CORE_O) $(LIB_O) \
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o
+$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o $(O)/tests/interrupt.o
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ $(TCL_LIBS) -ldl
@@ -375,7 +375,7 @@ check-syntax: ## check that another compiler (CC=clang) accepts all C, without w
 	@printf '%s\n' $(ENGINE_C) $(EXT_C) $(wildcard sql/lib/*.c sql/lib/*/*.c) | $(SYNTAX)
 	@printf '%s\n' $(LIB_C) $(UNIT_C) $(FUZZ_C) $(FUZZ_LIB_C) tests/fuzz/replay.c \
 	  tests/linked.c | $(SYNTAX) -DSQLITE_CORE -iquote tests/lib
-	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c
+	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c tests/interrupt.c
 
 check-new-feature: ## add a feature to a copy of the source: its folder and one line
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature

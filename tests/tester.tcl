@@ -21,7 +21,8 @@
 # CROSS     in the environment: values of which any may be combined, separated by
 #           commas.  "process" or "copy": another process, or another copy of
 #           the library in this one, owns the tables that the test opens
-#           (tests/owner.c).  "transaction": see tests/wrap.tcl.
+#           (tests/owner.c).  "text", "transaction", "interrupt": see
+#           tests/wrap.tcl.
 #           tests/crossings.txt lists the differences.  A line of it without a
 #           difference is a failure, too, where a value is run alone.
 # OUTPUT    Failures, and as the last line "N passed, N failed" (and
@@ -210,7 +211,13 @@ proc unvec {blob} {
   return $floats
 }
 
-proc keys {integers} {binary format w* $integers}
+# A list of keys as emb_get and others take it.
+proc keys {integers} {
+  if {"text" in $tester::cross} {
+    return \[[join [lmap key $integers {string cat \" $key \"}] ,]\]
+  }
+  binary format w* $integers
+}
 
 proc unkeys {blob} {
   binary scan $blob w* integers
@@ -363,6 +370,7 @@ proc tester::start_crossing {} {
     }
     lappend differences $pattern $always $reason
   }
+  wrap::start
   if {[owner] ne ""} {owner_start [owner] $so}
 }
 

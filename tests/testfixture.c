@@ -15,10 +15,15 @@
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.
+**   interrupt_arm DB PLACE N  interrupts a connection after N places
+*(interrupt.c);
+**                             PLACE is "poll" or "step"
+**   interrupt_disarm          ends that; whether there was an interrupt
 **   owner_start MODE SO       gives all tables to another owner (owner.c), with
 **                             the library SO; MODE is "process" or "copy"
 **   owner_count               how often it got a store, and how often not
 */
+#include "interrupt.h"
 #include "owner.h"
 
 #include <dlfcn.h>
@@ -120,6 +125,33 @@ static int set_numeric_locale(ClientData data, Tcl_Interp *interp, int objc,
   return TCL_OK;
 }
 
+static int interrupt_arm_command(ClientData data, Tcl_Interp *interp, int objc,
+                                 Tcl_Obj *const objv[]) {
+  static const char *const places[] = {"poll", "step", NULL};
+  int place;
+  long before;
+  void *db;
+  (void)data;
+  if (objc != 4) {
+    Tcl_WrongNumArgs(interp, 1, objv, "DB PLACE N");
+    return TCL_ERROR;
+  }
+  if (Tcl_GetIndexFromObj(interp, objv[2], places, "place", 0, &place) !=
+          TCL_OK ||
+      Tcl_GetLongFromObj(interp, objv[3], &before) != TCL_OK ||
+      !(db = connection(interp, objv[1])))
+    return TCL_ERROR;
+  interrupt_arm(db, place == 0 ? INTERRUPT_POLL : INTERRUPT_STEP, before);
+  return TCL_OK;
+}
+
+static int interrupt_disarm_command(ClientData data, Tcl_Interp *interp,
+                                    int objc, Tcl_Obj *const objv[]) {
+  (void)data, (void)objc, (void)objv;
+  Tcl_SetObjResult(interp, Tcl_NewIntObj(interrupt_disarm()));
+  return TCL_OK;
+}
+
 static int owner_start_command(ClientData data, Tcl_Interp *interp, int objc,
                                Tcl_Obj *const objv[]) {
   (void)data;
@@ -156,6 +188,10 @@ static int init(Tcl_Interp *interp) {
                        NULL);
   Tcl_CreateObjCommand(interp, "set_numeric_locale", set_numeric_locale, NULL,
                        NULL);
+  Tcl_CreateObjCommand(interp, "interrupt_arm", interrupt_arm_command, NULL,
+                       NULL);
+  Tcl_CreateObjCommand(interp, "interrupt_disarm", interrupt_disarm_command,
+                       NULL, NULL);
   Tcl_CreateObjCommand(interp, "owner_start", owner_start_command, NULL, NULL);
   Tcl_CreateObjCommand(interp, "owner_count", owner_count_command, NULL, NULL);
   return TCL_OK;
