@@ -15,9 +15,8 @@
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.
-**   interrupt_arm DB PLACE N  interrupts a connection after N places
-*(interrupt.c);
-**                             PLACE is "poll" or "step"
+**   interrupt_arm DB PLACE N  interrupts a connection (interrupt.c) after N
+**                             places of the kind "poll" or "step"
 **   interrupt_disarm          ends that; whether there was an interrupt
 **   owner_start MODE SO       gives all tables to another owner (owner.c), with
 **                             the library SO; MODE is "process" or "copy"
