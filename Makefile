@@ -115,9 +115,10 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
 # SHARE, each time another one.  make soak does all.
 SHARE     ?= 8
 export SHARE
-# Runs one in SHARE of the tests with another owner of the tables
-# (tests/owners.txt), 0: none; SEED chooses them.  All: make test-owned.
-OWNED     ?= 6
+# One in CROSSED of the suites over SQL runs once more, with another owner of its
+# tables, text keys, transactions and interrupts (tests/crossings.txt), 0: none; SEED
+# chooses them.  All: make test-crossed.
+CROSSED   ?= 6
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 # Neither has a test that adds to a copy of the source.
@@ -257,7 +258,7 @@ $(INTERNAL): $(filter-out %/base/commit.o,$(ENGINE_O)) $(CORE_O) $(LIB_O) \
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o
+$(P)/testfixture: $(O)/tests/testfixture.o $(O)/tests/owner.o $(O)/tests/interrupt.o
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ $(TCL_LIBS) -ldl
@@ -351,7 +352,7 @@ test: ## install what the tests need, build, run all tests
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
 	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
-	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(OWNED)),-owned $(OWNED) $(SQL_TESTS)))
+	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(CROSSED)),-crossed $(CROSSED) $(SQL_TESTS)))
 
 quick: all-tests ## run the tests that take little time, and little of each: two minutes
 	@SHARE=40 $(RUN) $(filter-out $(SLOW_NAMES) $(SOAK_ONLY),$(UNIT) $(REPLAY) $(SQL_TESTS))
@@ -362,8 +363,8 @@ check-unit: $(UNIT) ## run the unit tests in C
 check-sql: sql-tests ## run the Tcl suite over SQL
 	@$(RUN) $(SQL_TESTS)
 
-test-owned: $(P)/emb.so $(P)/testfixture ## run the Tcl suite with another process, and another copy, as owner of the tables
-	@$(RUN) -owned 1 $(SQL_TESTS)
+test-crossed: sql-tests ## run the Tcl suite with other owners of the tables, text keys, transactions, interrupts
+	@$(RUN) -crossed 1 $(SQL_TESTS)
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
 	@$(RUN) $(REPLAY)
@@ -396,7 +397,7 @@ check-syntax: ## check that another compiler (CC=clang) accepts all C, without w
 	@printf '%s\n' $(ENGINE_C) $(EXT_C) $(wildcard sql/lib/*.c sql/lib/*/*.c) | $(SYNTAX)
 	@printf '%s\n' $(LIB_C) $(UNIT_C) $(FUZZ_C) $(FUZZ_LIB_C) tests/fuzz/replay.c \
 	  tests/linked.c | $(SYNTAX) -DSQLITE_CORE -iquote tests/lib
-	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c
+	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c tests/interrupt.c
 
 check-new-feature: ## add a feature to a copy of the source: its folder and one line
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature
@@ -501,6 +502,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests sql-tests examples always test check quick check-unit check-sql test-owned check-model check-newer check-syntax \
+.PHONY: all all-tests sql-tests examples always test check quick check-unit check-sql test-crossed check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

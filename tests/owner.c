@@ -3,8 +3,8 @@
 ** owner.c -- the tables of a suite have another owner: another process, or a
 ** second copy of the library in this one.  Part of the fixture.
 **
-** Called by tester.tcl (owner_start, owner_count) when OWNER is in the
-** environment; linked into testfixture, whose functions hide those of
+** Called by tester.tcl (owner_start, owner_count) when CROSS in the
+** environment says so; linked into testfixture, whose functions hide those of
 ** libraries.
 **
 ** HOW     A process owns a store by locking its lock file, with the first

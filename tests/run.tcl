@@ -1,38 +1,41 @@
 # run.tcl -- runs test programs, each in its own process.
 #
-#     tclsh tests/run.tcl ?-jobs N? FILE ... ?-owned N FILE ...?
+#     tclsh tests/run.tcl ?-jobs N? FILE ... ?-crossed N FILE ...?
 #
 # FILE is a test script (*.test, run by the program EMB_FIXTURE) or a test
 # program.  Each ends its output with "N passed, N failed" and perhaps
 # ", N skipped"; a file that does not counts as one more failure.  So does one
 # that takes longer than EMB_TEST_TIMEOUT seconds (default 600): it is killed
 # with all processes that it started; and one that ends and leaves a process
-# running.  Prints a line for each file, the output of failed ones, their counts ("counted: 12 kill points",
-# added up), the end of the output of failed ones again, and the sums in the
-# same form.  The files after -owned are run with another process as the owner
-# of their tables and with another copy of the library (OWNER,
-# tests/tester.tcl): one in N of these runs, chosen by SEED of the
-# environment, or the clock.  TMPDIR of the tests is a directory of this run,
-# removed at its end.  Their file names and texts are UTF-8, whatever the
-# locale is: a new machine has none.
+# running.  Prints a line for each file, the output of failed ones, their counts
+# ("counted: 12 kill points", added up), the end of the output of failed ones
+# again, and the sums in the same form.  The files after -crossed are run with another owner of their
+# tables, text keys, transactions and interrupts (CROSS, tests/tester.tcl): one
+# in N of the pairs of a file and an owner, chosen by SEED of the environment,
+# or the clock.  tests/cross.tcl plans them so that each pair of values is met,
+# and with N=1 each triple; otherwise the run fails.  TMPDIR of the tests is a
+# directory of this run, removed at its end.  Their file names and texts are
+# UTF-8, whatever the locale is: a new machine has none.
 set ::env(LC_ALL) C.UTF-8
+source [file join [file dirname [file normalize [info script]]] cross.tcl]
 
-# item: a file, or a file and its value of OWNER.
+# item: a file, or a file and its values of CROSS.
 proc start {item} {
   global state queue
-  lassign $item file owner
+  lassign $item file values
   set command [list [file normalize $file]]
   if {[file extension $file] eq ".test"} {
     set fixture build/testfixture
     if {[info exists ::env(EMB_FIXTURE)]} {set fixture $::env(EMB_FIXTURE)}
     set command [list [file normalize $fixture] {*}$command]
   }
-  if {$owner ne ""} {set command [list env OWNER=$owner {*}$command]}
+  set cross [join $values ,]
+  if {$cross ne ""} {set command [list env CROSS=$cross {*}$command]}
   set mark [pid].[incr ::marks]
   set ::env(EMB_TEST_MARK) $mark
   set channel [open |[list {*}$command < /dev/null 2>@1] r]
   fconfigure $channel -blocking 0 -translation binary
-  set state($channel,file) $file[expr {$owner eq "" ? "" : " ($owner)"}]
+  set state($channel,file) $file[expr {$cross eq "" ? "" : " ($cross)"}]
   set state($channel,output) ""
   set state($channel,mark) $mark
   set state($channel,start) [clock milliseconds]
@@ -173,20 +176,18 @@ proc next {} {
   if {$running == 0} {set ::done 1}
 }
 
-# One in n of the runs with another owner, each for one seed or other.
-proc choose_owned {n files} {
+# The crossed runs of these files.
+proc plan_crossed {n files} {
   set seed [expr {[info exists ::env(SEED)] ? $::env(SEED)
                   : [clock microseconds] & 0x7fffffff}]
-  set all {}
-  foreach owner {process copy} {
-    foreach file $files {lappend all [list $file $owner]}
+  set plan [cross::plan $files $n $seed [cross::read_file \
+    [file join [file dirname [file normalize [info script]]] crossings.txt]]]
+  dict with plan {
+    puts "crossed: [llength $runs] runs, $met of $needed $what, SEED=$seed"
+    foreach tuple $unmet {puts "crossed: unmet: $tuple"}
+    if {[llength $unmet]} {incr ::total(failed)}
   }
-  set chosen {}
-  for {set i [expr {$seed % $n}]} {$i < [llength $all]} {incr i $n} {
-    lappend chosen [lindex $all $i]
-  }
-  puts "with another owner: [llength $chosen] of [llength $all] runs, SEED=$seed"
-  return $chosen
+  return $runs
 }
 
 array set total {passed 0 failed 0 skipped 0}
@@ -201,12 +202,12 @@ if {[lindex $argv 0] eq "-jobs"} {
   set argv [lassign $argv all jobs]
 }
 set queue {}
-set owned [lsearch -exact $argv -owned]
-if {$owned < 0} {set owned [llength $argv]}
-foreach file [lrange $argv 0 $owned-1] {lappend queue [list $file]}
-if {$owned < [llength $argv]} {
-  lappend queue {*}[choose_owned [lindex $argv $owned+1] \
-                      [lrange $argv $owned+2 end]]
+set crossed [lsearch -exact $argv -crossed]
+if {$crossed < 0} {set crossed [llength $argv]}
+foreach file [lrange $argv 0 $crossed-1] {lappend queue [list $file]}
+if {$crossed < [llength $argv]} {
+  lappend queue {*}[plan_crossed [lindex $argv $crossed+1] \
+                      [lrange $argv $crossed+2 end]]
 }
 set parent [expr {[info exists env(TMPDIR)] ? $env(TMPDIR) : "/tmp"}]
 set env(TMPDIR) [exec mktemp -d [file join [file normalize $parent] \

@@ -43,6 +43,7 @@ rows=(
   "R13 seeded defects"
   "R14 leaks and undefined behaviour, under ASan and UBSan"
   "R15 a long life"
+  "R16 SQL crossed: other owners, text keys, transactions, interrupts"
 )
 
 is_over() {
@@ -135,6 +136,7 @@ while ! is_over; do
     run R15 $name env LIFE_SECONDS="$life" "$OUT/release/unit/$name"
   done
   unit R15 store_space
+  LONG=1 run R16 crossed make OUT="$OUT" test-crossed
   unit R7 hostile
   run R7 fuzz env OUT="$OUT" RUNS="${RUNS:-1000000}" \
     SECONDS_MAX="${SECONDS_MAX:-3600}" tests/fuzz/run.sh

@@ -18,10 +18,13 @@
 #           clock.  It is printed when a test of the file fails.
 # AMOUNT    [rounds n] is n times LONG of the environment, divided by SHARE:
 #           for a second pass, under a sanitizer.
-# OWNER     "process" or "copy" in the environment: another process, or another
-#           copy of the library in this one, owns the tables that the test opens
-#           (tests/owner.c).  tests/owners.txt lists the differences, and a
-#           line of it without a difference is a failure, too.
+# CROSS     in the environment: values of which any may be combined, separated by
+#           commas.  "process" or "copy": another process, or another copy of
+#           the library in this one, owns the tables that the test opens
+#           (tests/owner.c).  "text", "transaction", "interrupt": see
+#           tests/wrap.tcl.
+#           tests/crossings.txt lists the differences.  A line of it without a
+#           difference is a failure, too, where a value is run alone.
 # OUTPUT    Failures, and as the last line "N passed, N failed" (and
 #           ", N skipped").  Exit status 1 when a test failed.
 
@@ -29,7 +32,7 @@ package require sqlite3
 
 namespace eval tester {
   variable passed 0 failed 0 skipped 0
-  variable seed "" handles {} owners {}
+  variable seed "" handles {} cross {} differences {}
   variable script [file normalize [info script]]
   variable root [file dirname [file dirname $script]]
   variable so [file join $root build emb.so]
@@ -40,6 +43,9 @@ namespace eval tester {
   }
 }
 set testprefix [file rootname [file tail $argv0]]
+source [file join [file dirname $tester::script] cross.tcl]
+source [file join [file dirname $tester::script] wrap.tcl]
+if {[info exists env(CROSS)]} {set tester::cross [cross::parse $env(CROSS)]}
 
 proc rounds {n} {
   foreach name {LONG SHARE} {
@@ -132,7 +138,7 @@ proc random {n} {
 
 proc finish_test {} {
   tester::close_all
-  tester::end_owner
+  tester::end_crossing
   cd $tester::root
   file delete -force $tester::dir
   set total "$tester::passed passed, $tester::failed failed"
@@ -153,11 +159,13 @@ proc sqlite3 {args} {
     return [sqlite3_plain {*}$args]
   }
   set handle [lindex $args 0]
+  wrap::forget $handle
   uplevel #0 [list sqlite3_plain {*}$args]
   lappend tester::handles $handle
   uplevel #0 [list $handle timeout 30000]
   load_emb $handle
   uplevel #0 [list $handle timeout 0]
+  wrap::wrap $handle
 }
 
 proc load_emb {handle {entry sqlite3_emb_init}} {
@@ -203,7 +211,13 @@ proc unvec {blob} {
   return $floats
 }
 
-proc keys {integers} {binary format w* $integers}
+# A list of keys as emb_get and others take it.
+proc keys {integers} {
+  if {"text" in $tester::cross} {
+    return \[[join [lmap key $integers {string cat \" $key \"}] ,]\]
+  }
+  binary format w* $integers
+}
 
 proc unkeys {blob} {
   binary scan $blob w* integers
@@ -247,7 +261,7 @@ proc process_result {p} {
 proc plain_wait {text} {
   set text [regsub -all {for [\d.]+ s} [regsub -all {process \d+} $text {process N}] {for S s}]
   set text [regsub -all {connection \d+} $text {connection N}]
-  if {[info exists ::env(OWNER)]} {
+  if {[tester::owner] ne ""} {
     set text [string map {{connection N of} {a connection of}} $text]
   }
   return $text
@@ -336,48 +350,41 @@ proc tester::serve {} {
   exit
 }
 
-# ---- another owner -----------------------------------------------------------
+# ---- crossing ----------------------------------------------------------------
 
-# The lines of owners.txt for this suite: a list of pattern, whether it always
-# differs, reason.
-proc tester::read_owners {} {
-  variable script
-  set lines {}
-  set file [open [file join [file dirname $script] owners.txt]]
-  fconfigure $file -encoding utf-8
-  foreach line [split [read $file] \n] {
-    if {[regexp {^(\S+)\s+(\S+)\s+(process|copy|both)(\??)\s+(\S.*)$} $line \
-           all suite pattern which sometimes reason] &&
-        $suite eq [file rootname [file tail $::argv0]] &&
-        $which in [list $::env(OWNER) both]} {
-      lappend lines $pattern [expr {$sometimes eq ""}] $reason
-    } elseif {![regexp {^(#.*|\s*|\S+\s+\S+\s+(process|copy|both)\??\s+\S.*)$} $line]} {
-      error "owners.txt: $line"
-    }
+# The other owner of the tables: "process", "copy" or "".
+proc tester::owner {} {
+  variable cross
+  foreach value $cross {
+    if {$value in {process copy}} {return $value}
   }
-  close $file
-  return $lines
 }
 
-proc tester::start_owner {} {
-  variable owners
+proc tester::start_crossing {} {
+  variable cross
+  variable differences
+  variable script
   variable so
-  set owners [read_owners]
-  foreach {pattern always reason} $owners {
+  set file [file join [file dirname $script] crossings.txt]
+  foreach {suite pattern values always reason} [cross::read_file $file] {
+    if {$suite ne [file rootname [file tail $::argv0]] ||
+        ![cross::meet $values $cross]} continue
     if {$pattern eq "*"} {
-      puts "not run with OWNER=$::env(OWNER): $reason"
+      puts "not run with CROSS=[join $cross ,]: $reason"
       puts "0 passed, 0 failed, 1 skipped"
       exit 0
     }
+    lappend differences $pattern $always $reason
   }
-  owner_start $::env(OWNER) $so
+  wrap::start
+  if {[owner] ne ""} {owner_start [owner] $so}
 }
 
 # Counts the failure of a test that is listed.
 proc tester::differs {name} {
-  variable owners
+  variable differences
   variable different
-  foreach {pattern always reason} $owners {
+  foreach {pattern always reason} $differences {
     if {[string match $pattern [short_name $name]]} {
       incr different($pattern)
       return 1
@@ -394,34 +401,41 @@ proc tester::short_name {name} {
   return $name
 }
 
-# Prints how many stores the owner got, and the lines without a difference.
-proc tester::end_owner {} {
-  variable owners
+# Prints what the crossing did.  Of a value that is run alone each line must
+# have its difference, and the other owner must own something: in a combination
+# one value may hide the other.
+proc tester::end_crossing {} {
+  variable cross
+  variable differences
   variable different
   variable failed
-  if {![info exists ::env(OWNER)]} return
-  foreach {pattern always reason} $owners {
-    if {$always && ![info exists different($pattern)]} {
-      puts "owners.txt: nothing is different any more: $pattern ($reason)"
-      incr failed
+  if {$cross eq ""} return
+  if {[llength $cross] == 1} {
+    foreach {pattern always reason} $differences {
+      if {$always && ![info exists different($pattern)]} {
+        puts "crossings.txt: nothing is different any more: $pattern ($reason)"
+        incr failed
+      }
     }
   }
+  count [tcl::mathop::+ 0 {*}[dict values [array get different]]] \
+    "tests that are different with [join $cross ,]"
+  wrap::end
+  if {[owner] eq ""} return
   lassign [owner_count] owned kept
-  set whose [dict get {process "another process" copy "another copy"} \
-               $::env(OWNER)]
+  set whose [dict get {process "another process" copy "another copy"} [owner]]
   count $owned "stores that $whose owned"
   count $kept "stores that it could not own"
-  count [tcl::mathop::+ 0 {*}[dict values [array get different]]] \
-    "tests that are different with $whose"
-  if {$owned == 0} {
-    puts "$whose owned nothing: say why in owners.txt"
+  if {$owned == 0 && [llength $cross] == 1} {
+    puts "$whose owned nothing: say why in crossings.txt"
     incr failed
   }
 }
 
 proc tester::start {} {
   variable dir
-  if {[info exists ::env(OWNER)]} start_owner
+  variable cross
+  if {$cross ne ""} start_crossing
   set parent [expr {[info exists ::env(TMPDIR)] ? $::env(TMPDIR) : "/tmp"}]
   set dir [exec mktemp -d [file join [file normalize $parent] \
              emb-[file rootname [file tail $::argv0]]-XXXXXX]]

@@ -10,14 +10,19 @@
 **   forget_function DB NAME ARGUMENTS
 **                             removes a function from a connection, also one
 **                             of SQLite's own; returns SQLite's code
+**   sqlite3_get_autocommit DB whether no transaction is open
 **   set_numeric_locale NAME   acts like a host with this locale: "," as the
 **                             decimal point in printf and strtod.  Returns
 **                             the point now in force; an unknown NAME is an
 **                             error.
+**   interrupt_arm DB PLACE N  interrupts a connection (interrupt.c) after N
+**                             places of the kind "poll" or "step"
+**   interrupt_disarm          ends that; whether there was an interrupt
 **   owner_start MODE SO       gives all tables to another owner (owner.c), with
 **                             the library SO; MODE is "process" or "copy"
 **   owner_count               how often it got a store, and how often not
 */
+#include "interrupt.h"
 #include "owner.h"
 
 #include <dlfcn.h>
@@ -37,11 +42,19 @@ static void *of_sqlite(Tcl_Interp *interp, const char *name) {
 }
 static void *connection(Tcl_Interp *interp, Tcl_Obj *name) {
   Tcl_CmdInfo command;
-  if (!Tcl_GetCommandInfo(interp, Tcl_GetString(name), &command)) {
+  Tcl_Obj *wrapped = Tcl_NewStringObj("::wrap::handle::", -1);
+  int found;
+  Tcl_IncrRefCount(wrapped);
+  Tcl_AppendObjToObj(wrapped, name);
+  found = Tcl_GetCommandInfo(interp, Tcl_GetString(wrapped), &command) ||
+          Tcl_GetCommandInfo(interp, Tcl_GetString(name), &command);
+  Tcl_DecrRefCount(wrapped);
+  if (!found) {
     Tcl_SetObjResult(interp, Tcl_NewStringObj("no such connection", -1));
     return NULL;
   }
-  /* The command's data begins with the sqlite3*, as SQLite's tests rely on. */
+  /* tests/wrap.tcl keeps the commands that it wraps in a namespace.
+  ** The command's data begins with the sqlite3*, as SQLite's tests rely on. */
   return *(void **)command.objClientData;
 }
 
@@ -55,6 +68,22 @@ static int extended_errcode(ClientData data, Tcl_Interp *interp, int objc,
     return TCL_ERROR;
   }
   *(void **)&ask = of_sqlite(interp, "sqlite3_extended_errcode");
+  if (!ask || !(db = connection(interp, objv[1])))
+    return TCL_ERROR;
+  Tcl_SetObjResult(interp, Tcl_NewIntObj(ask(db)));
+  return TCL_OK;
+}
+
+static int get_autocommit(ClientData data, Tcl_Interp *interp, int objc,
+                          Tcl_Obj *const objv[]) {
+  int (*ask)(void *);
+  void *db;
+  (void)data;
+  if (objc != 2) {
+    Tcl_WrongNumArgs(interp, 1, objv, "DB");
+    return TCL_ERROR;
+  }
+  *(void **)&ask = of_sqlite(interp, "sqlite3_get_autocommit");
   if (!ask || !(db = connection(interp, objv[1])))
     return TCL_ERROR;
   Tcl_SetObjResult(interp, Tcl_NewIntObj(ask(db)));
@@ -95,6 +124,33 @@ static int set_numeric_locale(ClientData data, Tcl_Interp *interp, int objc,
   return TCL_OK;
 }
 
+static int interrupt_arm_command(ClientData data, Tcl_Interp *interp, int objc,
+                                 Tcl_Obj *const objv[]) {
+  static const char *const places[] = {"poll", "step", NULL};
+  int place;
+  long before;
+  void *db;
+  (void)data;
+  if (objc != 4) {
+    Tcl_WrongNumArgs(interp, 1, objv, "DB PLACE N");
+    return TCL_ERROR;
+  }
+  if (Tcl_GetIndexFromObj(interp, objv[2], places, "place", 0, &place) !=
+          TCL_OK ||
+      Tcl_GetLongFromObj(interp, objv[3], &before) != TCL_OK ||
+      !(db = connection(interp, objv[1])))
+    return TCL_ERROR;
+  interrupt_arm(db, place == 0 ? INTERRUPT_POLL : INTERRUPT_STEP, before);
+  return TCL_OK;
+}
+
+static int interrupt_disarm_command(ClientData data, Tcl_Interp *interp,
+                                    int objc, Tcl_Obj *const objv[]) {
+  (void)data, (void)objc, (void)objv;
+  Tcl_SetObjResult(interp, Tcl_NewIntObj(interrupt_disarm()));
+  return TCL_OK;
+}
+
 static int owner_start_command(ClientData data, Tcl_Interp *interp, int objc,
                                Tcl_Obj *const objv[]) {
   (void)data;
@@ -127,8 +183,14 @@ static int init(Tcl_Interp *interp) {
   Tcl_CreateObjCommand(interp, "extended_errcode", extended_errcode, NULL,
                        NULL);
   Tcl_CreateObjCommand(interp, "forget_function", forget_function, NULL, NULL);
+  Tcl_CreateObjCommand(interp, "sqlite3_get_autocommit", get_autocommit, NULL,
+                       NULL);
   Tcl_CreateObjCommand(interp, "set_numeric_locale", set_numeric_locale, NULL,
                        NULL);
+  Tcl_CreateObjCommand(interp, "interrupt_arm", interrupt_arm_command, NULL,
+                       NULL);
+  Tcl_CreateObjCommand(interp, "interrupt_disarm", interrupt_disarm_command,
+                       NULL, NULL);
   Tcl_CreateObjCommand(interp, "owner_start", owner_start_command, NULL, NULL);
   Tcl_CreateObjCommand(interp, "owner_count", owner_count_command, NULL, NULL);
   return TCL_OK;

@@ -77,6 +77,12 @@ int ext_orphan_add(struct ext_table *table, const char *uuid, const char *path,
   }
   orphan->next = conn->orphans;
   conn->orphans = orphan;
+  /* A temporary store does not wait for that: signal.c says nothing of it.
+  ** While a temporary table is created, no statement may use main: if another
+  ** connection has changed the schema of main, SQLite discards this schema and
+  ** that of temp, with the table that it is creating. */
+  if (path == NULL)
+    return SQLITE_OK;
   /* If this fails, only the end of the transaction goes unnoticed.  But after
   ** these errors SQLite has rolled back everything: the place is already gone,
   ** and the table's link with it. */

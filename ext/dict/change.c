@@ -14,7 +14,9 @@
 **           then it undoes the transaction when a reading statement ends,
 **           because the result of that statement would be wrong.  So one such
 **           statement, prepared beforehand, is in the middle of reading from
-**           BEGIN to the end.
+**           BEGIN to the end.  Neither is there a ROLLBACK while the user's
+**           statement is interrupted: another statement prepared beforehand,
+**           which writes, ends the transaction then (value/savepoint.c).
 ** ROWID     last_insert_rowid() keeps the user's value.
 */
 #include "dict_sql.h"
@@ -125,7 +127,18 @@ static int now_prepare(struct dict_now *now, sqlite3 *other) {
   rc = sql ? sqlite3_prepare_v2(dict->db, sql, -1, &now->at.reads, NULL)
            : SQLITE_NOMEM;
   sqlite3_free(sql);
-  return rc;
+  return rc ? rc
+            : sqlite3_prepare_v2(dict->db, "BEGIN IMMEDIATE", -1,
+                                 &now->at.refused, NULL);
+}
+
+/* Undoes the transaction, if it is open. */
+static void now_undo(struct ext_dict_held *held) {
+  sqlite3_exec(held->db, "ROLLBACK", NULL, NULL, NULL);
+  if (held->refused && !sqlite3_get_autocommit(held->db)) {
+    (void)sqlite3_step(held->refused);
+    (void)sqlite3_reset(held->refused);
+  }
 }
 
 static int now_read(struct dict_now *now, char **err) {
@@ -140,9 +153,10 @@ static int now_read(struct dict_now *now, char **err) {
 
 void ext_dict_let_go(struct ext_dict_held *held) {
   if (held->db && sqlite3_exec(held->db, "COMMIT", NULL, NULL, NULL))
-    sqlite3_exec(held->db, "ROLLBACK", NULL, NULL, NULL);
+    now_undo(held);
   sqlite3_finalize(held->reads);
-  *held = (struct ext_dict_held){NULL, NULL};
+  sqlite3_finalize(held->refused);
+  *held = (struct ext_dict_held){NULL, NULL, NULL};
 }
 
 /* rc: the result so far.  After an error the transaction is undone. */
@@ -150,8 +164,9 @@ static int now_end(struct dict_now *now, int rc, char **err) {
   if (rc == SQLITE_OK)
     rc = ext_exec(now->at.db, err, "COMMIT");
   if (rc != SQLITE_OK)
-    sqlite3_exec(now->at.db, "ROLLBACK", NULL, NULL, NULL);
+    now_undo(&now->at);
   sqlite3_finalize(now->at.reads);
+  sqlite3_finalize(now->at.refused);
   if (now->writer != now->dict)
     ext_dict_free(now->writer);
   now->writer = NULL;
@@ -177,8 +192,9 @@ static int now_begin(struct dict_now *now, struct ext_dict *dict,
   int rc;
   emb_assert(other != dict->db);
   emb_assert(other || sqlite3_txn_state(dict->db, NULL) != SQLITE_TXN_WRITE);
-  *now = (struct dict_now){
-      dict, other ? ext_dict_new() : dict, {other ? other : dict->db, NULL}};
+  *now = (struct dict_now){dict,
+                           other ? ext_dict_new() : dict,
+                           {other ? other : dict->db, NULL, NULL}};
   if (now->writer == NULL)
     return SQLITE_NOMEM;
   rc = ext_sql_error(err, now->at.db, now_prepare(now, other));
@@ -190,7 +206,11 @@ static int now_begin(struct dict_now *now, struct ext_dict *dict,
       rc = now_names(now, other, err);
     return rc == SQLITE_OK ? rc : now_end(now, rc, err);
   }
+  /* A progress handler may report an interrupt of a BEGIN that was done. */
+  if (now->at.refused && !sqlite3_get_autocommit(now->at.db))
+    now_undo(&now->at);
   sqlite3_finalize(now->at.reads);
+  sqlite3_finalize(now->at.refused);
   if (other)
     ext_dict_free(now->writer);
   now->writer = NULL;

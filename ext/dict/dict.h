@@ -170,8 +170,9 @@ int ext_dict_restore(struct ext_dict *dict, sqlite3 *other,
 ** transaction that writes nothing, on the same connection as above.  *removals:
 ** the current count. */
 struct ext_dict_held {
-  sqlite3 *db;         /* NULL: nothing is held */
-  sqlite3_stmt *reads; /* see UNDONE in change.c; or NULL */
+  sqlite3 *db;           /* NULL: nothing is held */
+  sqlite3_stmt *reads;   /* see UNDONE in change.c; or NULL */
+  sqlite3_stmt *refused; /* the same */
 };
 int ext_dict_hold(struct ext_dict *dict, sqlite3 *other, int64_t *removals,
                   struct ext_dict_held *held, char **err);

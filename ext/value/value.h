@@ -76,6 +76,20 @@ int ext_column_text(sqlite3_stmt *row, int i, const char **text);
 /* Runs SQL that returns no rows. */
 int ext_exec(sqlite3 *db, char **err, const char *format, ...);
 
+/* ---- savepoint.c --------------------------------------------------------- */
+
+/* From ext_savepoint_begin to ext_savepoint_end. */
+struct ext_savepoint {
+  sqlite3 *db;
+  sqlite3_stmt *back, *release; /* ROLLBACK TO, RELEASE */
+  sqlite3_stmt *refused;        /* ends the transaction if interrupted */
+};
+int ext_savepoint_begin(struct ext_savepoint *savepoint, sqlite3 *db,
+                        const char *name, char **err);
+/* Keeps what was written since then if rc is SQLITE_OK, and undoes it
+** otherwise.  Returns rc, or the error of keeping it. */
+int ext_savepoint_end(struct ext_savepoint *savepoint, int rc, char **err);
+
 /* ---- vec_arg.c: vectors and keys ----------------------------------------- */
 
 /* The elements of an argument, until ext_floats_free. */

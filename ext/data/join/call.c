@@ -403,6 +403,7 @@ int ext_join_run(struct ext_joiners *joiners, sqlite3 *db,
                  const struct ext_join_ask *ask, sqlite3_stmt **examples,
                  char **err) {
   struct join_call call = {.db = db, .err = err};
+  struct ext_savepoint savepoint;
   int64_t from;
   int rc = call_joiner(joiners, ask->joiner, &call.joiner, err);
   if (rc == SQLITE_OK)
@@ -412,17 +413,14 @@ int ext_join_run(struct ext_joiners *joiners, sqlite3 *db,
   if (call.joiner->in_use)
     return ext_error(err, SQLITE_MISUSE, "joiner %s is called by its own query",
                      call.joiner->name);
-  rc = ext_exec(db, err, "SAVEPOINT emb_join");
+  rc = ext_savepoint_begin(&savepoint, db, "emb_join", err);
   if (rc != SQLITE_OK)
     return rc;
   call.joiner->in_use = 1;
   rc = call_run(&call, ask, &from);
   call.joiner->in_use = 0;
-  if (rc == SQLITE_OK)
-    rc = ext_exec(db, err, "RELEASE emb_join");
+  rc = ext_savepoint_end(&savepoint, rc, err);
   if (rc != SQLITE_OK) {
-    (void)sqlite3_exec(db, "ROLLBACK TO emb_join; RELEASE emb_join", NULL, NULL,
-                       NULL);
     ext_join_forget(call.joiner);
     emb_check(ext_joiner_valid(call.joiner));
     return rc;

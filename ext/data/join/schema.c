@@ -180,19 +180,14 @@ static int schema_change(sqlite3 *db, sqlite3_value *name,
                          int (*change)(sqlite3 *, const struct ext_joiner *,
                                        char **),
                          char **err) {
+  struct ext_savepoint savepoint;
   struct ext_joiner joiner = {0};
   int rc = ext_join_name(&joiner, name, err);
   if (rc != SQLITE_OK)
     return rc;
-  rc = ext_exec(db, err, "SAVEPOINT emb_join");
-  if (rc == SQLITE_OK) {
-    rc = change(db, &joiner, err);
-    if (rc == SQLITE_OK)
-      rc = ext_exec(db, err, "RELEASE emb_join");
-    if (rc != SQLITE_OK)
-      (void)sqlite3_exec(db, "ROLLBACK TO emb_join; RELEASE emb_join", NULL,
-                         NULL, NULL);
-  }
+  rc = ext_savepoint_begin(&savepoint, db, "emb_join", err);
+  if (rc == SQLITE_OK)
+    rc = ext_savepoint_end(&savepoint, change(db, &joiner, err), err);
   ext_join_unname(&joiner);
   return rc;
 }

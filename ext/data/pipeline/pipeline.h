@@ -86,6 +86,7 @@ struct ext_pipeline {
   sqlite3_int64 id, partition_size;
   int looks_back;         /* limited by `lookback`, and `newest` is known */
   struct ext_scope scope; /* with "pipeline" and "seed" */
+  struct ext_savepoint savepoint;
 };
 
 /* Only in self-checking builds [pipeline_valid.c].  For a pipeline that was

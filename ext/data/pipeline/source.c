@@ -104,23 +104,13 @@ char *ext_pipeline_source(const char *source) {
 
 int ext_pipeline_begin(struct ext_pipeline *pipeline, char **err) {
   emb_check(ext_pipeline_valid(pipeline));
-  return ext_exec(pipeline->db, err, "SAVEPOINT " PIPELINE_SAVEPOINT);
+  return ext_savepoint_begin(&pipeline->savepoint, pipeline->db,
+                             PIPELINE_SAVEPOINT, err);
 }
 
 int ext_pipeline_end(struct ext_pipeline *pipeline, int rc, char **err) {
-  char *other = NULL;
   emb_check(ext_pipeline_valid(pipeline));
-  if (rc == SQLITE_OK)
-    rc = ext_exec(pipeline->db, err, "RELEASE " PIPELINE_SAVEPOINT);
-  if (rc == SQLITE_OK)
-    return rc;
-  /* The first error is reported; SQLite may have rolled back by itself. */
-  if (!sqlite3_get_autocommit(pipeline->db) &&
-      ext_exec(pipeline->db, &other, "ROLLBACK TO " PIPELINE_SAVEPOINT) ==
-          SQLITE_OK)
-    ext_exec(pipeline->db, &other, "RELEASE " PIPELINE_SAVEPOINT);
-  sqlite3_free(other);
-  return rc;
+  return ext_savepoint_end(&pipeline->savepoint, rc, err);
 }
 
 int ext_pipeline_error(char **err, int rc, const char *format, ...) {
