@@ -18,6 +18,7 @@
 #include "fail_help.h"
 
 #include "disk.h"
+#include "sql_heap.h"
 #include "stacks.h"
 
 #include <pthread.h>
@@ -29,36 +30,9 @@ int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 
 /* ---- failures ------------------------------------------------------------ */
 
-static struct {
-  sqlite3_mem_methods below;
-  int64_t countdown;
-  int fired;
-} heap;
-
-static int heap_strikes(void) {
-  if (heap.countdown)
-    stacks_note();
-  int64_t left = heap.countdown ? heap.countdown-- : 0;
-  heap.fired |= left == 1;
-  return left == 1;
-}
-static void *heap_take(int bytes) {
-  return heap_strikes() ? NULL : heap.below.xMalloc(bytes);
-}
-static void *heap_resize(void *old, int bytes) {
-  return heap_strikes() ? NULL : heap.below.xRealloc(old, bytes);
-}
-
 /* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
-  sqlite3_mem_methods mine;
-  (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
-  (void)sqlite3_config(SQLITE_CONFIG_GETMALLOC, &heap.below);
-  mine = heap.below;
-  mine.xMalloc = heap_take;
-  mine.xRealloc = heap_resize;
-  (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
-  (void)sqlite3_initialize();
+  sql_heap_replace();
 }
 
 /* SQLite's system calls. */
@@ -329,8 +303,7 @@ static void arm(int kind, int64_t n, int forever) {
   static const int errors[] = {EIO, ENOSPC, ENOMEM};
   if (kind <= ENGINE_MEMORY)
     failing_arm(&failing, kinds[kind], (uint64_t)n, forever, errors[kind]);
-  heap.fired = 0;
-  heap.countdown = kind == SQLITE_MEMORY ? n : 0;
+  sql_heap_arm(kind == SQLITE_MEMORY ? n : 0, 0);
   memset(&vfs, 0, sizeof vfs);
   vfs.nth = kind == SQLITE_FULL_DISK ? n : 0;
   vfs.error = ENOSPC;
@@ -338,9 +311,9 @@ static void arm(int kind, int64_t n, int forever) {
 }
 
 static int disarm(void) {
-  int fired = failing.fired > 0 || heap.fired || vfs.fired;
+  int fired = failing.fired > 0 || sql_heap_fired() || vfs.fired;
   failing_disarm(&failing);
-  heap.countdown = 0;
+  sql_heap_disarm();
   vfs.nth = 0;
   return fired;
 }
