@@ -20,6 +20,7 @@
 #include "disk.h"
 #include "sql_heap.h"
 #include "stacks.h"
+#include "strike.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -50,63 +51,9 @@ static int vfs_strikes(void) {
     vfs.fired = 1;
     if (vfs.kills)
       (void)raise(SIGKILL);
-    errno = vfs.error;
-    return 1;
+    return vfs.error;
   }
   return 0;
-}
-static ssize_t vfs_pwrite(int fd, const void *from, size_t bytes, off_t at) {
-  return vfs_strikes() ? -1 : pwrite(fd, from, bytes, at);
-}
-static int vfs_ftruncate(int fd, off_t bytes) {
-  return vfs_strikes() ? -1 : ftruncate(fd, bytes);
-}
-static int vfs_unlink(const char *path) {
-  return vfs_strikes() ? -1 : unlink(path);
-}
-static void take_call(const char *name, sqlite3_syscall_ptr call) {
-  sqlite3_vfs *v = sqlite3_vfs_find(NULL);
-  if (v->xGetSystemCall(v, name))
-    (void)v->xSetSystemCall(v, name, call);
-}
-static void take_calls(void) {
-  take_call("pwrite", (sqlite3_syscall_ptr)vfs_pwrite);
-  take_call("pwrite64", (sqlite3_syscall_ptr)vfs_pwrite);
-  take_call("ftruncate", (sqlite3_syscall_ptr)vfs_ftruncate);
-  take_call("unlink", (sqlite3_syscall_ptr)vfs_unlink);
-}
-
-/* The engine's calls, counted together with SQLite's, for kills. */
-static struct env killing;
-static int kill_open(struct env *env, const char *path, int flags,
-                     struct env_file **file) {
-  (void)vfs_strikes();
-  return env_posix.open(env, path, flags, file);
-}
-static int kill_write(struct env *env, struct env_file *file, const void *from,
-                      size_t bytes, uint64_t offset) {
-  (void)vfs_strikes();
-  return env_posix.write(env, file, from, bytes, offset);
-}
-static int kill_unlink(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.unlink(env, path);
-}
-static int kill_rename(struct env *env, const char *from, const char *to) {
-  (void)vfs_strikes();
-  return env_posix.rename(env, from, to);
-}
-static int kill_link(struct env *env, const char *from, const char *to) {
-  (void)vfs_strikes();
-  return env_posix.link(env, from, to);
-}
-static int kill_make_dir(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.make_dir(env, path);
-}
-static int kill_remove_dir(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.remove_dir(env, path);
 }
 
 /* ---- databases ----------------------------------------------------------- */
@@ -386,7 +333,7 @@ static void fail_all(int kind) {
   (void)signal(SIGALRM, fail_alarm);
   failing_init(&failing, &env_posix, test_state.seed);
   env_set_default(&failing.env);
-  take_calls();
+  strike_sqlite(vfs_strikes);
   if (make_base()) {
     /* When memory is short for ever, no backup can be made. */
     unsigned lasting = kind == ENGINE_MEMORY || kind == SQLITE_MEMORY ? 0 : 3;
@@ -445,16 +392,9 @@ TEST(a_half_with_something_else_in_it) {
 static void child(int64_t n) {
   sqlite3 *db = NULL;
   char text[300];
-  killing = env_posix;
-  killing.open = kill_open;
-  killing.write = kill_write;
-  killing.unlink = kill_unlink;
-  killing.rename = kill_rename;
-  killing.link = kill_link;
-  killing.make_dir = kill_make_dir;
-  killing.remove_dir = kill_remove_dir;
-  disk_no_threads(&killing);
-  env_set_default(&killing);
+  struct env *env = strike_engine(vfs_strikes);
+  disk_no_threads(env);
+  env_set_default(env);
   if (open_db(in_dir("app.db"), &db))
     _exit(2);
   memset(&vfs, 0, sizeof vfs);
@@ -468,7 +408,7 @@ TEST(killed_at_every_call) {
     SKIP("one thread");
   int kills = 0;
   (void)signal(SIGALRM, fail_alarm);
-  take_calls();
+  strike_sqlite(vfs_strikes);
   if (!make_base())
     return;
   for (int target = 0; target < TARGETS; target++) {
