@@ -52,6 +52,26 @@ int help_is(const float *vector, uint32_t dim, int64_t key, int32_t value);
 ** key's. */
 int32_t help_value(const float *vector, uint32_t dim, int64_t key);
 
+/* ---- rows of such vectors ------------------------------------------------ */
+
+/* Puts one key; gives the code of emb_put. */
+int help_put(emb_session *s, int64_t key, int32_t value);
+
+/* The value that a peek finds; INT32_MIN: the key is absent. */
+int32_t help_peek(emb_session *s, int64_t key);
+
+/* Puts the n keys first, first + step, ..., all with this value; 1 when it
+** has. */
+int help_put_rows(emb_session *s, int64_t first, int64_t step, int64_t n,
+                  int32_t value);
+
+/* Deletes the n keys from `first` on, one by one. */
+void help_delete_rows(emb_session *s, int64_t first, int64_t n);
+
+/* Does background work until there is none, as the threads do; 1 when it
+** has. */
+int help_settle(emb_store *store);
+
 /* ---- sizes --------------------------------------------------------------- */
 
 /* Bytes of disk that the files of a directory occupy. */

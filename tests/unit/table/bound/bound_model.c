@@ -349,7 +349,7 @@ static void end_all(struct model *m) {
     }
     (void)emb_release(m->s[who]);
   }
-  put_many(m->s[0], 0, 1, KEYS, 1);
+  help_put_rows(m->s[0], 0, 1, KEYS, 1);
   for (int64_t key = 0; key < KEYS; key++)
     CHECK_EQ_INT(pending_of(m->s[0], key), 0);
   CHECK(help_verify(m->s[0]));
@@ -365,11 +365,11 @@ static void run(uint32_t bound, int cold) {
   m.s[0] = m.x.a;
   m.s[1] = m.x.b;
   m.s[2] = m.x.c;
-  put_many(m.x.a, 0, 1, KEYS, 1);
+  help_put_rows(m.x.a, 0, 1, KEYS, 1);
   for (int key = 0; key < KEYS; key++)
     m.there[key] = 1;
   if (cold)
-    put_many(m.x.a, 1000, 1, MANY, 1);
+    help_put_rows(m.x.a, 1000, 1, MANY, 1);
   for (int i = 0; i < STEPS && step(&m, i); i++)
     ;
   CHECK(m.waited > 0);
