@@ -71,11 +71,6 @@ static void *roll_back(void *arg) {
   return NULL;
 }
 
-static int compare_keys(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void check_rows(int64_t *keys, const float *vectors, size_t n,
                        int repeats) {
   for (size_t i = 0; i < n; i++) {
@@ -83,7 +78,7 @@ static void check_rows(int64_t *keys, const float *vectors, size_t n,
           (keys[i] >= 1000000 && keys[i] < 1000000 + COMING));
     CHECK(help_value(vectors + i * DIM, DIM, keys[i]) != INT32_MIN);
   }
-  qsort(keys, n, sizeof *keys, compare_keys);
+  qsort(keys, n, sizeof *keys, help_compare_keys);
   for (size_t i = 1; i < n && !repeats; i++)
     CHECK(keys[i - 1] < keys[i]);
 }

@@ -617,11 +617,6 @@ static void own_checkpoint(struct bounded *x) {
 static void (*const writes_of_c[])(struct bounded *) = {own_put, own_begin,
                                                         own_checkpoint};
 
-static int yes(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 TEST(writes_wait_for_the_owner_until_the_timeout) {
   struct owner o;
   struct bounded x;
@@ -638,7 +633,7 @@ TEST(writes_wait_for_the_owner_until_the_timeout) {
       writes_of_c[i](&x);
       check_wait(x.c, text);
     }
-    emb_session_interrupt(x.c, yes, NULL);
+    emb_session_interrupt(x.c, help_interrupt, NULL);
     GIVES(x.c, EMB_INTERRUPT, help_put(x.c, 1, 1));
     GIVES(x.c, EMB_INTERRUPT, emb_begin(x.c));
     emb_session_interrupt(x.c, NULL, NULL);

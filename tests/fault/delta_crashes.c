@@ -34,8 +34,6 @@ static struct {
   emb_session *s;
 } at;
 
-static uint64_t roll(uint64_t n) { return test_random() % n; }
-
 static int open_store(void) {
   emb_config config = {
       .dim = DIM, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP, .memory_bytes = 1};
@@ -65,9 +63,9 @@ static int crash(void) {
 
 static void write_some(uint64_t most) {
   float vector[DIM];
-  for (uint64_t n = roll(most + 1); n > 0; n--) {
-    int64_t key = (int64_t)roll(KEYS);
-    if (roll(3)) {
+  for (uint64_t n = test_below(most + 1); n > 0; n--) {
+    int64_t key = (int64_t)test_below(KEYS);
+    if (test_below(3)) {
       help_vector(vector, DIM, key, 1 + ++at.writes % 1900);
       OK(at.s, emb_put(at.s, &key, 1, vector, NULL));
     } else {
@@ -137,11 +135,11 @@ static void work(void) {
 
 static void upkeep(void) {
   int more = 1;
-  if (roll(3))
+  if (test_below(3))
     OK(at.s, emb_checkpoint(at.s));
-  if (roll(20) == 0)
+  if (test_below(20) == 0)
     OK(at.s, emb_optimize(at.s));
-  for (uint64_t n = roll(4); n > 0 && more; n--)
+  for (uint64_t n = test_below(4); n > 0 && more; n--)
     CHECK_EQ_INT(emb_step(at.store, &more), EMB_OK);
 }
 
@@ -214,11 +212,11 @@ TEST(many_crashes) {
   for (unsigned i = 0; i < lives; i++) {
     write_some(i % 5 ? 40 : 0);
     upkeep();
-    if (roll(6) == 0) {
+    if (test_below(6) == 0) {
       if (!take(&often))
         break;
       taken++;
-      if (roll(4))
+      if (test_below(4))
         OK(at.s, emb_delta_ack(at.s, "often", 0));
       write_some(10);
     }

@@ -290,6 +290,16 @@ const char *help_stat_text(emb_store *store, const char *name) {
   return stat_of(store, name).text;
 }
 
+int help_compare_keys(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+int help_interrupt(void *arg) {
+  (void)arg;
+  return 1;
+}
+
 unsigned help_long(void) {
   const char *text = getenv("LONG");
   unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 1;

@@ -86,6 +86,16 @@ int64_t help_rss(void);
 int64_t help_stat(emb_store *store, const char *name);
 const char *help_stat_text(emb_store *store, const char *name);
 
+/* ---- for calls that take a function -------------------------------------- */
+
+/* For qsort: int64_t, ascending. */
+int help_compare_keys(const void *a, const void *b);
+
+/* For emb_session_interrupt: stops a call at once. */
+int help_interrupt(void *arg);
+
+/* ---- amounts ------------------------------------------------------------- */
+
 /* LONG=n in the environment makes tests n times as long. */
 unsigned help_long(void);
 

@@ -141,11 +141,6 @@ static void call_prefetch(struct model *m, int who) {
   }
 }
 
-static int interrupted(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 static void call_synchronize(struct model *m, int who) {
   if (!m->flying[who])
     return;
@@ -153,7 +148,7 @@ static void call_synchronize(struct model *m, int who) {
   struct model_ticket *t = &m->tickets[who][at];
   int busy = t->waits && at_bound(m, who, t->keys, t->n);
   int stops = busy && below(2);
-  emb_session_interrupt(m->s[who], stops ? interrupted : NULL, NULL);
+  emb_session_interrupt(m->s[who], stops ? help_interrupt : NULL, NULL);
   int rc = emb_prefetch_synchronize(m->s[who], t->number, NULL);
   emb_session_interrupt(m->s[who], NULL, NULL);
   if (stops && rc == EMB_INTERRUPT)
