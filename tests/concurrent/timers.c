@@ -4,6 +4,7 @@
 ** promise, on an env whose clock moves only when the test or the engine's own
 ** sleeps move it.  No test waits for the time that it tests.
 */
+#include "process_help.h"
 #include "staleness_help.h"
 
 #include "engine/storage/cache/cache.h"
@@ -529,11 +530,6 @@ TEST(waits_end_at_the_timeout) {
 /* ---- another process ----------------------------------------------------- */
 
 /* A process that owns the store "store" and obeys one-byte commands. */
-struct owner {
-  pid_t pid;
-  int to, from;
-};
-
 static void own(int from, int to, void (*act)(emb_session *, char)) {
   struct bounded x;
   char order;
@@ -546,34 +542,27 @@ static void own(int from, int to, void (*act)(emb_session *, char)) {
   _exit(0);
 }
 
-static int owner_obeys(struct owner *o, char order) {
-  struct pollfd ready = {.fd = o->from, .events = POLLIN};
+static int owner_obeys(struct process *o, char order) {
+  struct pollfd ready = {.fd = o->hear, .events = POLLIN};
   char back;
-  return CHECK(order == 0 || write(o->to, &order, 1) == 1) &&
-         CHECK(poll(&ready, 1, 30000) == 1 && read(o->from, &back, 1) == 1);
+  return CHECK(order == 0 || write(o->say, &order, 1) == 1) &&
+         CHECK(poll(&ready, 1, 30000) == 1 && read(o->hear, &back, 1) == 1);
 }
 
-static int owner_start(struct owner *o, void (*act)(emb_session *, char)) {
-  int to[2], from[2];
-  if (!CHECK(test_dir() && pipe(to) == 0 && pipe(from) == 0))
+static int owner_start(struct process *o, void (*act)(emb_session *, char)) {
+  int hear, say;
+  if (!CHECK(test_dir() != NULL))
     return 0;
-  o->pid = fork();
-  if (o->pid == 0) {
-    (void)close(to[1]);
-    (void)close(from[0]);
+  if (process_fork(o, &hear, &say)) {
     (void)alarm(60);
-    own(to[0], from[1], act);
+    own(hear, say, act);
   }
-  (void)close(to[0]);
-  (void)close(from[1]);
-  o->to = to[1];
-  o->from = from[0];
   return CHECK(o->pid > 0) && owner_obeys(o, 0);
 }
 
-static void owner_end(struct owner *o) {
-  (void)close(o->to);
-  (void)close(o->from);
+static void owner_end(struct process *o) {
+  (void)close(o->say);
+  (void)close(o->hear);
   CHECK(waitpid(o->pid, NULL, 0) == o->pid);
 }
 
@@ -584,7 +573,7 @@ static void put_and_save(emb_session *s, char order) {
 }
 
 TEST(a_reader_looks_every_5_ms) {
-  struct owner o;
+  struct process o;
   struct bounded x;
   if (!owner_start(&o, put_and_save))
     return;
@@ -618,7 +607,7 @@ static void (*const writes_of_c[])(struct bounded *) = {own_put, own_begin,
                                                         own_checkpoint};
 
 TEST(writes_wait_for_the_owner_until_the_timeout) {
-  struct owner o;
+  struct process o;
   struct bounded x;
   char text[600];
   if (!owner_start(&o, put_and_save))

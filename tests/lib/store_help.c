@@ -272,6 +272,12 @@ int64_t help_rss(void) {
   return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
+int64_t help_now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static emb_stat stat_of(emb_store *store, const char *name) {
   emb_stat stats[192];
   size_t n = emb_stats(store, stats, 192);

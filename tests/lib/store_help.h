@@ -83,6 +83,9 @@ int help_entries(const char *dir);
 /* Bytes of memory that this process has. */
 int64_t help_rss(void);
 
+/* Milliseconds of a clock that never goes back. */
+int64_t help_now_ms(void);
+
 int64_t help_stat(emb_store *store, const char *name);
 const char *help_stat_text(emb_store *store, const char *name);
 
