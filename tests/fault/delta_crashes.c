@@ -154,16 +154,8 @@ struct image {
 static int load_file(struct image *f, const char *consumer) {
   (void)snprintf(f->path, sizeof f->path, "%s/consumer-%016" PRIx64, at.dir,
                  (uint64_t)XXH3_64bits(consumer, strlen(consumer)));
-  FILE *in = fopen(f->path, "rb");
-  struct stat st;
-  f->bytes = NULL;
-  int good = in != NULL && fstat(fileno(in), &st) == 0;
-  f->size = good ? (size_t)st.st_size : 0;
-  f->bytes = good ? malloc(f->size + 4096) : NULL;
-  good = good && f->bytes != NULL && fread(f->bytes, f->size, 1, in) == 1;
-  if (in != NULL)
-    (void)fclose(in);
-  return CHECK(good);
+  f->bytes = files_load(f->path, 4096, &f->size);
+  return f->bytes != NULL;
 }
 
 static uint32_t u32(const struct image *f, size_t offset) {
@@ -182,9 +174,7 @@ static void store_file(struct image *f, uint64_t salt) {
   memcpy(&number, f->bytes + 40, sizeof number);
   sum = hash_sum(f->bytes + 8, f->size - 8, salt, number);
   memcpy(f->bytes, &sum, sizeof sum);
-  FILE *out = fopen(f->path, "wb");
-  CHECK(out != NULL && fwrite(f->bytes, f->size, 1, out) == 1 &&
-        fclose(out) == 0);
+  files_save(f->path, f->bytes, f->size);
   free(f->bytes);
 }
 
@@ -412,11 +402,9 @@ TEST(rotten_long_file) {
     return;
   CHECK_EQ_INT(u32(&file, 16), 2);
   for (size_t byte = 0; byte <= file.size; byte += byte < 16 ? 1 : 97) {
-    FILE *out = fopen(file.path, "wb");
     size_t size = byte < file.size ? file.size : file.size - 1;
     file.bytes[byte] ^= 4; /* or it is cut off */
-    CHECK(out != NULL && fwrite(file.bytes, size, 1, out) == 1 &&
-          fclose(out) == 0);
+    files_save(file.path, file.bytes, size);
     file.bytes[byte] ^= 4;
     if (!open_store())
       break;

@@ -28,19 +28,9 @@ static char *kept;
 static size_t kept_bytes;
 
 static int keep_file(const char *path) {
-  FILE *file = fopen(path, "rb");
   free(kept);
-  kept = NULL;
-  kept_bytes = 0;
-  if (!CHECK(file != NULL))
-    return 0;
-  CHECK(fseek(file, 0, SEEK_END) == 0);
-  kept_bytes = (size_t)ftell(file);
-  rewind(file);
-  kept = malloc(kept_bytes + 1);
-  int done = kept && fread(kept, 1, kept_bytes, file) == kept_bytes;
-  (void)fclose(file);
-  return CHECK(done);
+  kept = files_load(path, 0, &kept_bytes);
+  return kept != NULL;
 }
 
 static int is_kept(const char *path) {

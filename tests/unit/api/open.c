@@ -8,6 +8,7 @@
 ** that it reads (child_main).
 */
 #include "store_help.h"
+#include "files.h"
 
 #include <fcntl.h>
 #include <float.h>
@@ -36,12 +37,6 @@ static int32_t get_one(emb_session *s, int64_t key) {
 }
 
 #define IS(s_, key_, value_) CHECK_EQ_INT(get_one((s_), (key_)), (value_))
-
-static int write_file(const char *path, const char *text, size_t bytes) {
-  FILE *f = fopen(path, "we");
-  size_t n = f != NULL ? fwrite(text, 1, bytes, f) : 0;
-  return CHECK(f != NULL && fclose(f) == 0 && n == bytes);
-}
 
 /* An open that must fail with this code and a text that holds `part`. */
 static void refuses(const char *dir, const emb_config *config, int code,
@@ -235,16 +230,16 @@ TEST(open_refuses) {
   c.io = 0;
   CHECK_EQ_INT(help_entries(dir), -1);
   refuses(help_path("a/b/c"), &c, EMB_CANTOPEN, "a/b/c");
-  if (write_file(help_path("file"), "x", 1)) {
+  if (files_save(help_path("file"), "x", 1)) {
     refuses(help_path("file"), &c, EMB_CANTOPEN, "file");
     refuses(help_path("file/store"), &c, EMB_CANTOPEN, "file/store");
   }
   char text[8192];
   memset(text, 'x', sizeof text);
   (void)mkdir(dir, 0755);
-  if (write_file(help_path("store/manifest"), text, sizeof text))
+  if (files_save(help_path("store/manifest"), text, sizeof text))
     refuses(dir, &c, EMB_NOTADB, "store");
-  if (write_file(help_path("store/manifest"), text, 100))
+  if (files_save(help_path("store/manifest"), text, 100))
     refuses(dir, &c, EMB_NOTADB, "store");
   CHECK_EQ_INT(help_entries(dir), 1);
 }
@@ -398,7 +393,7 @@ TEST(open_destroy) {
   CHECK_EQ_INT(emb_destroy(dir, &err), EMB_BUSY);
   CHECK_EQ_INT(ask(&c, "get 1"), 2);
   child_close(&c);
-  if (write_file(help_path("store/mine.txt"), "x", 1)) {
+  if (files_save(help_path("store/mine.txt"), "x", 1)) {
     CHECK_EQ_INT(emb_destroy(dir, &err), 0);
     CHECK_EQ_INT(help_entries(dir), 1);
     CHECK_EQ_INT(unlink(help_path("store/mine.txt")), 0);

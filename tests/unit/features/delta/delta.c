@@ -350,14 +350,6 @@ static int find_consumer(const char *dir, char *path, size_t size) {
   return found == 1;
 }
 
-static int set_byte(const char *path, long at, int flip) {
-  FILE *f = fopen(path, "r+b");
-  int good = f != NULL && fseek(f, at, SEEK_SET) == 0;
-  int c = good ? fgetc(f) : EOF;
-  good = c != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(c ^ flip, f) != EOF;
-  return f != NULL && fclose(f) == 0 && good;
-}
-
 /* Whichever byte rots, the consumer is damaged, and nothing else. */
 TEST(rotten_consumer) {
   struct table t = {0};
@@ -376,7 +368,7 @@ TEST(rotten_consumer) {
     return;
   for (long at = 0; at < 4096; at += at < 120 ? 1 : 41, tried++) {
     int problems = 0;
-    CHECK(set_byte(path, at, 1 << at % 8));
+    files_flip(path, at, 1 << at % 8);
     if (!open_again(&t))
       return;
     (void)emb_verify(t.s, help_report, &problems);
@@ -388,10 +380,10 @@ TEST(rotten_consumer) {
                      __FILE__, __LINE__, "byte %ld: %d, %d problems, state %d",
                      at, rc, problems, about.state);
     help_close(t.store, t.s);
-    CHECK(set_byte(path, at, 1 << at % 8));
+    files_flip(path, at, 1 << at % 8);
   }
   /* The damaged consumer can begin again. */
-  CHECK(set_byte(path, 300, 1));
+  files_flip(path, 300, 1);
   if (!open_again(&t))
     return;
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_ALL, 0));

@@ -9,6 +9,7 @@
 #include "engine/storage/pack/block.h"
 #include "engine/storage/pack/options.h"
 #include "failing.h"
+#include "files.h"
 
 #include <errno.h>
 
@@ -147,22 +148,12 @@ static int read_pack(struct env *env, const char *path) {
 }
 
 static void load_file(const char *path) {
-  struct stat st;
-  FILE *f = fopen(path, "rb");
-  if (!CHECK(f != NULL && fstat(fileno(f), &st) == 0))
-    return;
   free(m.file);
-  m.size = (size_t)st.st_size;
-  m.file = malloc(m.size + 64);
-  CHECK(fread(m.file, 1, m.size, f) == m.size);
-  (void)fclose(f);
+  m.file = files_load(path, 64, &m.size);
 }
 
 static void store_file(const char *path, size_t size) {
-  FILE *f = fopen(path, "wb");
-  CHECK(f != NULL && fwrite(m.file, 1, size, f) == size);
-  if (f != NULL)
-    (void)fclose(f);
+  files_save(path, m.file, size);
 }
 
 TEST(reads_back_what_was_written) {

@@ -9,6 +9,7 @@
 
 #include "engine/storage/pack/block.h"
 #include "failing.h"
+#include "files.h"
 
 #include <errno.h>
 
@@ -259,24 +260,11 @@ TEST(a_failed_call_is_told_and_leaves_the_old_file) {
 /* ---- damage -------------------------------------------------------------- */
 
 static void load_texts(void) {
-  FILE *f = fopen(texts_path(), "rb");
-  if (!CHECK(f != NULL))
-    return;
   free(t.file);
-  (void)fseek(f, 0, SEEK_END);
-  t.size = (size_t)ftell(f);
-  (void)fseek(f, 0, SEEK_SET);
-  t.file = malloc(t.size + 1);
-  CHECK(fread(t.file, 1, t.size, f) == t.size);
-  (void)fclose(f);
+  t.file = files_load(texts_path(), 0, &t.size);
 }
 
-static void store_texts(size_t size) {
-  FILE *f = fopen(texts_path(), "wb");
-  CHECK(f != NULL && fwrite(t.file, 1, size, f) == size);
-  if (f != NULL)
-    (void)fclose(f);
-}
+static void store_texts(size_t size) { files_save(texts_path(), t.file, size); }
 
 static int is_refused(int rc) { return rc == EMB_CORRUPT || rc == EMB_NOTADB; }
 
