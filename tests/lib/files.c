@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "test.h"
-
 static int join(char *to, size_t size, const char *dir, const char *name) {
   int n = snprintf(to, size, "%s/%s", dir, name);
   return n > 0 && (size_t)n < size;
@@ -178,37 +176,4 @@ size_t files_pages(const struct file *log, const struct layout *layout,
   }
   qsort(pages, n, sizeof *pages, by_number);
   return n;
-}
-
-void *files_load(const char *path, size_t more, size_t *size) {
-  struct stat st;
-  FILE *f = fopen(path, "rbe");
-  int good = f != NULL && fstat(fileno(f), &st) == 0;
-  *size = good ? (size_t)st.st_size : 0;
-  char *bytes = good ? malloc(*size + more + 1) : NULL;
-  good = bytes != NULL && fread(bytes, 1, *size, f) == *size;
-  if (f != NULL)
-    (void)fclose(f);
-  if (!test_check(good, __FILE__, __LINE__, "cannot read %s", path)) {
-    free(bytes);
-    bytes = NULL;
-  }
-  return bytes;
-}
-
-int files_save(const char *path, const void *bytes, size_t size) {
-  FILE *f = fopen(path, "wbe");
-  int good = f != NULL && fwrite(bytes, 1, size, f) == size;
-  good = f != NULL && fclose(f) == 0 && good;
-  return test_check(good, __FILE__, __LINE__, "cannot write %s", path);
-}
-
-int files_flip(const char *path, long at, int bits) {
-  FILE *f = fopen(path, "r+be");
-  int byte = f != NULL && fseek(f, at, SEEK_SET) == 0 ? fgetc(f) : EOF;
-  int good = byte != EOF && fseek(f, at, SEEK_SET) == 0 &&
-             fputc(byte ^ bits, f) != EOF;
-  good = f != NULL && fclose(f) == 0 && good;
-  return test_check(good, __FILE__, __LINE__, "cannot change byte %ld of %s",
-                    at, path);
 }
