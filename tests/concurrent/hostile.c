@@ -13,6 +13,7 @@
 ** store verifies, and the owner has as many descriptors and about as much
 ** memory as before.
 */
+#include "process_help.h"
 #include "store_help.h"
 
 #include "engine/base/env/env.h"
@@ -44,11 +45,6 @@ struct facts { /* what the owner says of itself */
   uint8_t uuid[16];
   int descriptors;
   int64_t rss;
-};
-
-struct owner {
-  pid_t pid;
-  int say, hear;
 };
 
 /* Removes what clients may leave behind; 1: all of it is gone. */
@@ -106,32 +102,22 @@ static void own(const char *dir, int hear, int say) {
   _exit(rc || bad ? 3 : 0);
 }
 
-static int owner_start(struct owner *o, const char *dir) {
-  int down[2], up[2];
+static int owner_start(struct process *o, const char *dir) {
+  int hear, say;
   char byte = 0;
-  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
-    return 0;
-  (void)fflush(stdout);
-  o->pid = fork();
-  if (o->pid == 0) {
+  if (process_fork(o, &hear, &say)) {
     (void)alarm(120 * help_long() * (SANITIZED ? 5 : 1));
-    (void)close(down[1]);
-    (void)close(up[0]);
-    own(dir, down[0], up[1]);
+    own(dir, hear, say);
   }
-  (void)close(down[0]);
-  (void)close(up[1]);
-  o->say = down[1];
-  o->hear = up[0];
   return CHECK(read(o->hear, &byte, 1) == 1 && byte == 'o');
 }
 
-static int owner_facts(const struct owner *o, struct facts *facts) {
+static int owner_facts(const struct process *o, struct facts *facts) {
   return CHECK(write(o->say, "m", 1) == 1 &&
                read(o->hear, facts, sizeof *facts) == sizeof *facts);
 }
 
-static void owner_end(struct owner *o) {
+static void owner_end(struct process *o) {
   int status = -1;
   CHECK(write(o->say, "v", 1) == 1);
   (void)close(o->say);
@@ -490,7 +476,7 @@ static void be_good(emb_store *store, emb_session *s, int32_t round) {
 }
 
 TEST(hostile_clients) {
-  struct owner owner;
+  struct process owner;
   struct facts before, after;
   emb_store *store;
   emb_session *s;

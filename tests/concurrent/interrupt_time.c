@@ -39,12 +39,6 @@ enum {
 
 static int64_t latest_ms(void) { return LATEST_MS * (int64_t)help_long(); }
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* ---- one statement ------------------------------------------------------- */
 
 static struct runner {
@@ -71,21 +65,21 @@ static void *run_thread(void *arg) {
     statement = NULL;
   }
   run.rc = rc & 0xff;
-  atomic_store(&run.ended_ms, now_ms());
+  atomic_store(&run.ended_ms, help_now_ms());
   return NULL;
 }
 
 /* How long it took to end after its interrupt; -1: it had ended before. */
 static int64_t interrupt_after(sqlite3 *db, const char *sql, int64_t ms) {
-  int64_t start = now_ms(), interrupted = 0;
+  int64_t start = help_now_ms(), interrupted = 0;
   pthread_t thread;
   run = (struct runner){.db = db, .sql = sql};
   if (!CHECK_EQ_INT(pthread_create(&thread, NULL, run_thread, NULL), 0))
     return -1;
-  while (!atomic_load(&run.ended_ms) && now_ms() - start < ms)
+  while (!atomic_load(&run.ended_ms) && help_now_ms() - start < ms)
     (void)usleep(1000);
   while (!atomic_load(&run.ended_ms)) {
-    interrupted = interrupted ? interrupted : now_ms();
+    interrupted = interrupted ? interrupted : help_now_ms();
     sqlite3_interrupt(db);
     for (int i = 0; i < AGAIN_MS && !atomic_load(&run.ended_ms); i++)
       (void)usleep(1000);

@@ -9,6 +9,7 @@
 */
 #include "sql_help.h"
 #include "store_help.h"
+#include "strike.h"
 
 #include "engine/table/owner/registry.h"
 
@@ -430,21 +431,10 @@ TEST(the_schema_is_read_anew_while_it_is_decided) {
 static struct env deadly;
 static int die_at, calls;
 
-static void strike(void) {
+static int strike(void) {
   if (++calls == die_at)
     (void)kill(getpid(), SIGKILL);
-}
-static int deadly_rename(struct env *env, const char *from, const char *to) {
-  strike();
-  return env_posix.rename(env, from, to);
-}
-static int deadly_unlink(struct env *env, const char *path) {
-  strike();
-  return env_posix.unlink(env, path);
-}
-static int deadly_remove(struct env *env, const char *path) {
-  strike();
-  return env_posix.remove_dir(env, path);
+  return 0;
 }
 
 /* 1: it ran to the end. */
@@ -455,10 +445,11 @@ static int drop_in_child(int nth) {
   if (child == 0) {
     sqlite3 *pool[2];
     (void)alarm(60);
+    const struct env *striking = strike_engine(strike);
     deadly = env_posix;
-    deadly.rename = deadly_rename;
-    deadly.unlink = deadly_unlink;
-    deadly.remove_dir = deadly_remove;
+    deadly.rename = striking->rename;
+    deadly.unlink = striking->unlink;
+    deadly.remove_dir = striking->remove_dir;
     env_set_default(&deadly);
     fill_pool(pool, 2, SQLITE_OPEN_FULLMUTEX);
     calls = 0;

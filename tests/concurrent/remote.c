@@ -6,6 +6,7 @@
 ** The owner is a child, forked before this process has opened anything.  A
 ** second client reads what the store must hold afterwards, or this process
 ** does when the owner has gone and this process has become the owner. */
+#include "process_help.h"
 #include "store_help.h"
 
 #include "engine/table/owner/registry.h"
@@ -26,11 +27,6 @@ static emb_config config = {.dim = DIM,
 
 /* ---- an owner ------------------------------------------------------------ */
 
-struct owner {
-  pid_t pid;
-  int say, hear;
-};
-
 /* Owns the store, says so, and closes it when it is told to. */
 static void own(const char *dir, int hear, int say) {
   emb_store *store;
@@ -46,32 +42,22 @@ static void own(const char *dir, int hear, int say) {
   _exit(emb_close(store, &err) ? 3 : 0);
 }
 
-static int owner_start_as(struct owner *o, const char *dir,
+static int owner_start_as(struct process *o, const char *dir,
                           void (*run)(const char *, int, int), char said) {
-  int down[2], up[2];
+  int hear, say;
   char byte = 0;
-  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
-    return 0;
-  (void)fflush(stdout);
-  o->pid = fork();
-  if (o->pid == 0) {
+  if (process_fork(o, &hear, &say)) {
     (void)alarm(SANITIZED ? 600 : 120);
-    (void)close(down[1]);
-    (void)close(up[0]);
-    run(dir, down[0], up[1]);
+    run(dir, hear, say);
   }
-  (void)close(down[0]);
-  (void)close(up[1]);
-  o->say = down[1];
-  o->hear = up[0];
   return CHECK(read(o->hear, &byte, 1) == 1 && byte == said);
 }
 
-static int owner_start(struct owner *o, const char *dir) {
+static int owner_start(struct process *o, const char *dir) {
   return owner_start_as(o, dir, own, 'o');
 }
 
-static void owner_wait(struct owner *o, int is_good) {
+static void owner_wait(struct process *o, int is_good) {
   int status = -1;
   (void)close(o->say);
   (void)close(o->hear);
@@ -80,12 +66,12 @@ static void owner_wait(struct owner *o, int is_good) {
 }
 
 /* Makes the owner close the store. */
-static void owner_leave(struct owner *o) {
+static void owner_leave(struct process *o) {
   CHECK(write(o->say, "x", 1) == 1);
   owner_wait(o, 1);
 }
 
-static void owner_kill(struct owner *o) {
+static void owner_kill(struct process *o) {
   CHECK(kill(o->pid, SIGKILL) == 0);
   owner_wait(o, 0);
 }
@@ -93,41 +79,31 @@ static void owner_kill(struct owner *o) {
 /* ---- a second client ----------------------------------------------------- */
 
 /* A child that opens the store as a client, does `work`, says so, and waits. */
-static int other_start(struct owner *o, const char *dir,
+static int other_start(struct process *o, const char *dir,
                        void (*work)(emb_session *s)) {
-  int down[2], up[2];
+  int hear, say;
   char byte = 0;
-  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
-    return 0;
-  (void)fflush(stdout);
-  o->pid = fork();
-  if (o->pid == 0) {
+  if (process_fork(o, &hear, &say)) {
     emb_store *store;
     emb_session *s;
     emb_err err;
     (void)alarm(SANITIZED ? 600 : 120);
-    (void)close(down[1]);
-    (void)close(up[0]);
     if (emb_open(dir, &config, &store, &err) ||
         emb_session_open(store, &s, &err))
       _exit(2);
     work(s);
-    (void)!write(up[1], "o", 1);
-    (void)!read(down[0], &byte, 1);
+    (void)!write(say, "o", 1);
+    (void)!read(hear, &byte, 1);
     emb_session_close(s);
     _exit(emb_close(store, &err) ? 3 : 0);
   }
-  (void)close(down[0]);
-  (void)close(up[1]);
-  o->say = down[1];
-  o->hear = up[0];
   return CHECK(read(o->hear, &byte, 1) == 1 && byte == 'o');
 }
 
 /* ---- a client ------------------------------------------------------------ */
 
 struct client {
-  struct owner owner;
+  struct process owner;
   char dir[512];
   emb_store *store;
   emb_session *s;
@@ -270,7 +246,7 @@ static size_t scan_some(emb_session *s, emb_scan *scan, int with_rows,
 ** scan and returns each row once, wherever the row is by then. */
 static void scan_outlives(int order, int is_owned_again) {
   struct client c;
-  struct owner next;
+  struct process next;
   emb_scan *scan;
   uint8_t seen[N] = {0};
   int64_t last = 0;
@@ -406,7 +382,7 @@ TEST(transaction_of_a_client) {
 
 TEST(owner_leaves) {
   struct client c;
-  struct owner next;
+  struct process next;
   if (!client_begin(&c))
     return;
   fill(4);
@@ -477,7 +453,7 @@ TEST(owner_is_killed_before_commit) {
 ** writes, and leaves. */
 TEST(owner_comes_and_goes) {
   struct client c;
-  struct owner other;
+  struct process other;
   if (!client_begin(&c))
     return;
   fill(1);
@@ -577,7 +553,7 @@ static void own_alone(const char *dir, int hear, int say) {
 /* A scan keeps its checkpoint, but another session of the process may no
 ** longer use that checkpoint once its owner has died. */
 TEST(checkpoint_of_an_owner_that_is_alone) {
-  struct owner o;
+  struct process o;
   emb_store *store;
   emb_session *s, *other;
   emb_scan *scan = NULL;
@@ -612,7 +588,7 @@ TEST(checkpoint_of_an_owner_that_is_alone) {
 ** nothing. */
 TEST(owner_begins_to_serve) {
   struct client c;
-  struct owner o;
+  struct process o;
   emb_config brief = config;
   char byte = 0;
   brief.timeout_ms = 100;
@@ -637,7 +613,7 @@ TEST(owner_begins_to_serve) {
   CHECK(read(o.hear, &byte, 1) == 1 && byte == 'o');
   OK(c.s, emb_peek(c.s, keys, N, back, NULL, NULL));
   CHECK(memcmp(rows, back, sizeof rows) == 0);
-  struct owner other;
+  struct process other;
   if (other_start(&other, c.dir, put_twos)) { /* acknowledged */
     fill(2);
     for (int i = 0; i < 3; i++) {
@@ -689,7 +665,7 @@ static void start_bounded(struct client *c) {
 /* Its leases are returned immediately. */
 TEST(killed_client_has_no_leases) {
   struct client c;
-  struct owner other;
+  struct process other;
   uint32_t clocks[2];
   start_bounded(&c);
   if (c.owner.pid && other_start(&other, c.dir, take_leases)) {
@@ -712,7 +688,7 @@ TEST(killed_client_has_no_leases) {
 
 TEST(killed_client_is_rolled_back) {
   struct client c;
-  struct owner other;
+  struct process other;
   if (!client_begin(&c))
     return;
   fill(1);
@@ -729,7 +705,7 @@ TEST(killed_client_is_rolled_back) {
 /* Another client prepares a transaction of the keys 1 and 2 and is killed;
 ** returns once the transaction is in doubt here. */
 static int other_leaves_doubt(struct client *c) {
-  struct owner other;
+  struct process other;
   if (!other_start(&other, c->dir, write_prepared))
     return 0;
   owner_kill(&other);
@@ -794,7 +770,7 @@ static int get_as(emb_session *s, struct coordinator *c, int says, int *rc) {
 /* Another client's transaction is prepared, and `s` reads.  Then that client
 ** is gone, and the coordinator decides. */
 static void ask_while_prepared(emb_store *store, emb_session *s,
-                               struct owner *other) {
+                               struct process *other) {
   struct coordinator c = {.store = store};
   int rc;
   emb_set_timeout(store, 50);
@@ -827,7 +803,7 @@ static void ask_while_prepared(emb_store *store, emb_session *s,
 
 TEST(prepared_transaction_is_asked_for_by_a_client) {
   struct client c;
-  struct owner other;
+  struct process other;
   if (!client_begin(&c))
     return;
   fill(1);
@@ -839,7 +815,7 @@ TEST(prepared_transaction_is_asked_for_by_a_client) {
 
 TEST(prepared_transaction_is_asked_for_by_the_owner) {
   struct client c;
-  struct owner other;
+  struct process other;
   if (!client_begin(&c))
     return;
   owner_leave(&c.owner);
@@ -854,7 +830,7 @@ TEST(prepared_transaction_is_asked_for_by_the_owner) {
 ** and does not read past it. */
 TEST(doubt_is_found_within_a_call) {
   struct client c;
-  struct owner other;
+  struct process other;
   struct coordinator coordinator = {.says = EMB_DECIDE_FAIL};
   int rc;
   if (!client_begin(&c))
@@ -944,7 +920,7 @@ static void commit_when_told(const char *dir, int hear, int say) {
 ** serves new clients. */
 TEST(leaving_owner_serves_who_comes) {
   struct client c;
-  struct owner other;
+  struct process other;
   emb_session *late;
   emb_err err;
   if (!client_begin(&c))
@@ -986,7 +962,7 @@ static void lock_and_leave(const char *dir, int hear, int say) {
 /* The store says that nobody owns it, and a moment later it has an owner.
 ** That owner must carry out a Get that counts or creates rows. */
 TEST(get_while_another_becomes_the_owner) {
-  struct owner other;
+  struct process other;
   emb_config appears = config;
   emb_store *store;
   emb_session *s;
@@ -1022,7 +998,7 @@ static void recover_and_wait(const char *dir, int hear, int say) {
 ** nobody may ask the owner for hours. */
 TEST(opened_beside_an_owner_in_doubt) {
   struct client c;
-  struct owner other;
+  struct process other;
   emb_err err;
   memset(&c, 0, sizeof c);
   (void)snprintf(c.dir, sizeof c.dir, "%s", help_path("store"));
@@ -1050,7 +1026,7 @@ static int stop_soon(void *arg) { return ++*(int *)arg > 3; }
 
 TEST(interrupt_of_a_client) {
   struct client c;
-  struct owner other;
+  struct process other;
   int asked = 0;
   if (!client_begin(&c))
     return;
@@ -1075,7 +1051,7 @@ static int blocks_write(void *arg, int what) {
 /* The owner asks the client what it holds, while the client waits. */
 TEST(question_of_the_owner) {
   struct client c;
-  struct owner other;
+  struct process other;
   int asked = 0;
   start_bounded(&c);
   if (c.owner.pid && other_start(&other, c.dir, take_leases)) {
@@ -1131,7 +1107,7 @@ static void add_one(emb_session *s) {
 TEST(short_lived_processes) {
   enum { PROCESSES = 200, AT_ONCE = 8 };
   struct client c;
-  struct owner others[AT_ONCE];
+  struct process others[AT_ONCE];
   if (!client_begin(&c))
     return;
   memset(rows, 0, sizeof *rows * DIM);
@@ -1157,7 +1133,7 @@ TEST(short_lived_processes) {
 TEST(child_of_the_owner) {
   emb_store *store;
   emb_session *s;
-  struct owner other;
+  struct process other;
   if (!help_open(help_path("store"), &config, &store, &s))
     return;
   memset(rows, 0, sizeof *rows * DIM);

@@ -32,24 +32,15 @@ static emb_session *open_session(void) {
   return s;
 }
 
-static void put(emb_session *s, int64_t from, int n, int32_t value) {
-  float vectors[100 * DIM];
-  int64_t keys[100];
-  for (int i = 0; i < n; i++) {
-    keys[i] = from + i;
-    help_vector(vectors + i * DIM, DIM, keys[i], value);
-  }
-  OK(s, emb_put(s, keys, (size_t)n, vectors, NULL));
-}
-
 static void *write_some(void *arg) {
   uint64_t random = (uint64_t)(uintptr_t)arg;
   emb_session *s = open_session();
   int64_t at = 0;
   for (int32_t i = 0; !atomic_load(&stop); i++) {
-    put(s, (int64_t)(test_random_from(&random) % (STAY / 100)) * 100, 100, i);
+    help_put_rows(s, (int64_t)(test_random_from(&random) % (STAY / 100)) * 100,
+                  1, 100, i);
     /* The keys come one after another, and go when all are there. */
-    put(s, 1000000 + at, 100, i);
+    help_put_rows(s, 1000000 + at, 1, 100, i);
     at += 100;
     if (at == COMING) {
       for (; at; at--) {
@@ -80,11 +71,6 @@ static void *roll_back(void *arg) {
   return NULL;
 }
 
-static int compare_keys(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void check_rows(int64_t *keys, const float *vectors, size_t n,
                        int repeats) {
   for (size_t i = 0; i < n; i++) {
@@ -92,7 +78,7 @@ static void check_rows(int64_t *keys, const float *vectors, size_t n,
           (keys[i] >= 1000000 && keys[i] < 1000000 + COMING));
     CHECK(help_value(vectors + i * DIM, DIM, keys[i]) != INT32_MIN);
   }
-  qsort(keys, n, sizeof *keys, compare_keys);
+  qsort(keys, n, sizeof *keys, help_compare_keys);
   for (size_t i = 1; i < n && !repeats; i++)
     CHECK(keys[i - 1] < keys[i]);
 }
@@ -140,7 +126,7 @@ TEST(samples_beside_writers) {
   if (!help_open(help_path("store"), &config, &store, &s))
     return;
   for (int i = 0; i < STAY; i += 100)
-    put(s, i, 100, 0);
+    help_put_rows(s, i, 1, 100, 0);
   pthread_create(&writer, NULL, write_some, (void *)(uintptr_t)7);
   pthread_create(&other, NULL, roll_back, NULL);
   for (int i = 0; i < SAMPLERS; i++)

@@ -10,6 +10,7 @@
 */
 #include "process_help.h"
 #include "sql_help.h"
+#include "store_help.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -163,12 +164,6 @@ static void name_database(char path[500], const char *dir, int i) {
   (void)snprintf(path, 500, "%s/%d.db", dir, i);
 }
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Creates the statement's missing tables, and owns all. */
 static void own(sqlite3 *db, const struct statement *statement) {
   char sql[200];
@@ -239,13 +234,13 @@ static void make_statement(struct runner *run) {
 
 static void *run_thread(void *arg) {
   struct runner *run = arg;
-  int64_t start = now_ms();
+  int64_t start = help_now_ms();
   atomic_store(&run->began_ms, start);
   make_statement(run);
   if (run->mode == WITHIN && !run->is_interrupted &&
       !sqlite3_get_autocommit(run->db))
     (void)sqlite3_exec(run->db, "ROLLBACK", NULL, NULL, NULL);
-  atomic_store(&run->ended_ms, now_ms());
+  atomic_store(&run->ended_ms, help_now_ms());
   return NULL;
 }
 
@@ -259,9 +254,9 @@ static void interrupt_all(void) {
       if (!is_run(i) || atomic_load(&run->ended_ms))
         continue;
       left++;
-      if (began && now_ms() - began >= BEFORE_MS) {
+      if (began && help_now_ms() - began >= BEFORE_MS) {
         if (!atomic_load(&run->interrupted_ms))
-          atomic_store(&run->interrupted_ms, now_ms());
+          atomic_store(&run->interrupted_ms, help_now_ms());
         sqlite3_interrupt(run->db);
       }
     }
@@ -475,10 +470,10 @@ static int64_t stop_amid(struct process *owner, sqlite3 *db,
   (void)usleep(UNDER_WAY_MS * 1000);
   process_stop(owner);
   if (atomic_load(&run->ended_ms) == 0)
-    since = now_ms();
+    since = help_now_ms();
   if (since && is_interrupted) {
     (void)usleep(BEFORE_MS * 1000);
-    since = now_ms();
+    since = help_now_ms();
     sqlite3_interrupt(db);
   }
   CHECK_EQ_INT(pthread_join(run->thread, NULL), 0);

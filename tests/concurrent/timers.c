@@ -4,6 +4,7 @@
 ** promise, on an env whose clock moves only when the test or the engine's own
 ** sleeps move it.  No test waits for the time that it tests.
 */
+#include "process_help.h"
 #include "staleness_help.h"
 
 #include "engine/storage/cache/cache.h"
@@ -61,14 +62,14 @@ static int32_t saved(const char *dir, int64_t key) {
   int32_t value = INT32_MIN;
   if (CHECK(files_copy_dir(copy, dir)) &&
       help_open(copy, &config, &store, &s)) {
-    value = peek_one(s, key);
+    value = help_peek(s, key);
     help_close(store, s);
   }
   CHECK_EQ_INT(emb_destroy(copy, NULL), EMB_OK);
   return value;
 }
 
-static void put_in_place(emb_session *s) { OK(s, put_one(s, 1, 5)); }
+static void put_in_place(emb_session *s) { OK(s, help_put(s, 1, 5)); }
 
 static void add_to_it(emb_session *s) {
   int64_t key = 1;
@@ -153,7 +154,7 @@ static const struct row_change {
 
 static void check_change(struct bounded *x, const struct row_change *change) {
   const char *dir = help_path("store");
-  OK(x->a, put_one(x->a, 1, 4));
+  OK(x->a, help_put(x->a, 1, 4));
   OK(x->a, emb_checkpoint(x->a));
   step(x->store); /* sees it: its minute begins */
   CHECK_EQ_INT(saved(dir, 1), 4);
@@ -187,7 +188,7 @@ TEST(checkpoint_a_minute_after_the_last) {
         printf("(after: %s)\n", changes[i].name);
     }
     /* A write after a long rest need not wait. */
-    OK(x.a, put_one(x.a, 1, 11));
+    OK(x.a, help_put(x.a, 1, 11));
     step(x.store);
     CHECK_EQ_INT(saved(help_path("store"), 1), 11);
     bounded_close(&x);
@@ -204,7 +205,7 @@ static struct {
 
 static int put_meanwhile(struct env *env, struct env_file *file) {
   if (meanwhile.s && meanwhile.left-- == 0)
-    OK(meanwhile.s, put_one(meanwhile.s, 1, 77));
+    OK(meanwhile.s, help_put(meanwhile.s, 1, 77));
   return env_posix.sync(env, file);
 }
 
@@ -220,12 +221,12 @@ TEST(put_during_a_checkpoint_is_saved_by_the_next) {
     env_set_default(&clock_env.env);
     if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
       const char *dir = help_path("store");
-      OK(x.a, put_one(x.a, 1, 3));
+      OK(x.a, help_put(x.a, 1, 3));
       meanwhile.s = x.b;
       meanwhile.left = left; /* index file, log, manifest */
       OK(x.a, emb_checkpoint(x.a));
       meanwhile.s = NULL;
-      CHECK_EQ_INT(peek_one(x.a, 1), 77);
+      CHECK_EQ_INT(help_peek(x.a, 1), 77);
       step(x.store);
       in_first += saved(dir, 1) == 77;
       pass_ms(60001);
@@ -290,9 +291,9 @@ TEST(space_is_freed_after_a_quiet_second) {
   stop_clock();
   if (bounded_open(&x, 1, 0, 0)) {
     /* Every key twice: the first half of the log is dead. */
-    put_many(x.a, 0, 1, TWICE, 1);
+    help_put_rows(x.a, 0, 1, TWICE, 1);
     OK(x.a, emb_checkpoint(x.a));
-    put_many(x.a, 0, 1, TWICE, 2);
+    help_put_rows(x.a, 0, 1, TWICE, 2);
     int64_t before = checkpoints(x.store);
     for (int i = 0; i < 4 && let_it_see(x.store); i++) {
       pass_ms(999);
@@ -303,7 +304,7 @@ TEST(space_is_freed_after_a_quiet_second) {
       if (now_ms() < seen_us(x.store) / 1000 + 1000)
         CHECK_EQ_INT(now, before);
       before = now;
-      OK(x.a, put_one(x.a, 1, 3 + i));
+      OK(x.a, help_put(x.a, 1, 3 + i));
     }
     CHECK(let_it_see(x.store));
     CHECK(help_stat(x.store, "dead_bytes") > 0);
@@ -356,7 +357,7 @@ static int64_t in_cache(struct bounded *x, const int64_t *keys) {
 
 static int open_many(struct bounded *x) {
   return bounded_open(x, 1, FOR_EVER, EMB_OPEN_STEP) &&
-         put_many(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a));
+         help_put_rows(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a));
 }
 
 /* The number of keys still in the cache after `ms` in which others crowd it. */
@@ -475,7 +476,7 @@ static void wait_for_leases(struct bounded *x) {
   CHECK_EQ_INT(pending_of(x->c, 7), clock);
   CHECK_EQ_INT(emb_tickets(x->c, NULL), 0);
   /* All leases are its own: it fails immediately. */
-  OK(x->a, put_one(x->a, 7, 1));
+  OK(x->a, help_put(x->a, 7, 1));
   OK(x->b, get_one(x->b, 7, NULL));
   begin_wait(x->b);
   GIVES(x->b, EMB_BUSY, get_one(x->b, 7, NULL));
@@ -490,7 +491,7 @@ static void wait_for_transaction(struct bounded *x) {
   OK(x->a, emb_begin(x->a));
   OK(x->a, emb_txn_put(x->a, &key, 1, vector));
   begin_wait(x->c);
-  GIVES(x->c, EMB_BUSY, put_one(x->c, 7, 1));
+  GIVES(x->c, EMB_BUSY, help_put(x->c, 7, 1));
   check_wait(x->c, held_text);
   begin_wait(x->c);
   GIVES(x->c, EMB_BUSY, emb_rmw(x->c, &key, 1, vector, NULL, NULL));
@@ -515,7 +516,7 @@ TEST(waits_end_at_the_timeout) {
     clock_env.jump = 1;
     clock_env.late_us = late ? 3000 : 0;
     if (bounded_open(&x, 1, TIMEOUT, EMB_OPEN_STEP)) {
-      put_many(x.a, 0, 1, 10, 1);
+      help_put_rows(x.a, 0, 1, 10, 1);
       wait_for_leases(&x);
       wait_for_transaction(&x);
       CHECK(help_verify(x.a));
@@ -529,11 +530,6 @@ TEST(waits_end_at_the_timeout) {
 /* ---- another process ----------------------------------------------------- */
 
 /* A process that owns the store "store" and obeys one-byte commands. */
-struct owner {
-  pid_t pid;
-  int to, from;
-};
-
 static void own(int from, int to, void (*act)(emb_session *, char)) {
   struct bounded x;
   char order;
@@ -546,57 +542,50 @@ static void own(int from, int to, void (*act)(emb_session *, char)) {
   _exit(0);
 }
 
-static int owner_obeys(struct owner *o, char order) {
-  struct pollfd ready = {.fd = o->from, .events = POLLIN};
+static int owner_obeys(struct process *o, char order) {
+  struct pollfd ready = {.fd = o->hear, .events = POLLIN};
   char back;
-  return CHECK(order == 0 || write(o->to, &order, 1) == 1) &&
-         CHECK(poll(&ready, 1, 30000) == 1 && read(o->from, &back, 1) == 1);
+  return CHECK(order == 0 || write(o->say, &order, 1) == 1) &&
+         CHECK(poll(&ready, 1, 30000) == 1 && read(o->hear, &back, 1) == 1);
 }
 
-static int owner_start(struct owner *o, void (*act)(emb_session *, char)) {
-  int to[2], from[2];
-  if (!CHECK(test_dir() && pipe(to) == 0 && pipe(from) == 0))
+static int owner_start(struct process *o, void (*act)(emb_session *, char)) {
+  int hear, say;
+  if (!CHECK(test_dir() != NULL))
     return 0;
-  o->pid = fork();
-  if (o->pid == 0) {
-    (void)close(to[1]);
-    (void)close(from[0]);
+  if (process_fork(o, &hear, &say)) {
     (void)alarm(60);
-    own(to[0], from[1], act);
+    own(hear, say, act);
   }
-  (void)close(to[0]);
-  (void)close(from[1]);
-  o->to = to[1];
-  o->from = from[0];
   return CHECK(o->pid > 0) && owner_obeys(o, 0);
 }
 
-static void owner_end(struct owner *o) {
-  (void)close(o->to);
-  (void)close(o->from);
+static void owner_end(struct process *o) {
+  (void)close(o->say);
+  (void)close(o->hear);
   CHECK(waitpid(o->pid, NULL, 0) == o->pid);
 }
 
 /* Sets key 1 to the number of the order, and takes a checkpoint. */
 static void put_and_save(emb_session *s, char order) {
-  (void)put_one(s, 1, order);
+  (void)help_put(s, 1, order);
   (void)emb_checkpoint(s);
 }
 
 TEST(a_reader_looks_every_5_ms) {
-  struct owner o;
+  struct process o;
   struct bounded x;
   if (!owner_start(&o, put_and_save))
     return;
   stop_clock();
   if (bounded_open(&x, 1, 0, EMB_OPEN_STEP)) {
-    CHECK_EQ_INT(peek_one(x.a, 1), 0);
+    CHECK_EQ_INT(help_peek(x.a, 1), 0);
     for (int n = 1; n <= 3 && owner_obeys(&o, (char)n); n++) {
-      CHECK_EQ_INT(peek_one(x.a, 1), n - 1);
+      CHECK_EQ_INT(help_peek(x.a, 1), n - 1);
       failing_pass(&clock_env, 4999);
-      CHECK_EQ_INT(peek_one(x.a, 1), n - 1);
+      CHECK_EQ_INT(help_peek(x.a, 1), n - 1);
       failing_pass(&clock_env, 1);
-      CHECK_EQ_INT(peek_one(x.a, 1), n);
+      CHECK_EQ_INT(help_peek(x.a, 1), n);
     }
     bounded_close(&x);
   }
@@ -605,7 +594,7 @@ TEST(a_reader_looks_every_5_ms) {
 }
 
 static void own_put(struct bounded *x) {
-  GIVES(x->c, EMB_BUSY, put_one(x->c, 1, 1));
+  GIVES(x->c, EMB_BUSY, help_put(x->c, 1, 1));
 }
 static void own_begin(struct bounded *x) {
   GIVES(x->c, EMB_BUSY, emb_begin(x->c));
@@ -617,13 +606,8 @@ static void own_checkpoint(struct bounded *x) {
 static void (*const writes_of_c[])(struct bounded *) = {own_put, own_begin,
                                                         own_checkpoint};
 
-static int yes(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 TEST(writes_wait_for_the_owner_until_the_timeout) {
-  struct owner o;
+  struct process o;
   struct bounded x;
   char text[600];
   if (!owner_start(&o, put_and_save))
@@ -638,12 +622,12 @@ TEST(writes_wait_for_the_owner_until_the_timeout) {
       writes_of_c[i](&x);
       check_wait(x.c, text);
     }
-    emb_session_interrupt(x.c, yes, NULL);
-    GIVES(x.c, EMB_INTERRUPT, put_one(x.c, 1, 1));
+    emb_session_interrupt(x.c, help_interrupt, NULL);
+    GIVES(x.c, EMB_INTERRUPT, help_put(x.c, 1, 1));
     GIVES(x.c, EMB_INTERRUPT, emb_begin(x.c));
     emb_session_interrupt(x.c, NULL, NULL);
     owner_end(&o);
-    OK(x.c, put_one(x.c, 1, 1)); /* it has died */
+    OK(x.c, help_put(x.c, 1, 1)); /* it has died */
     CHECK(help_verify(x.c));
     bounded_close(&x);
   }

@@ -34,8 +34,6 @@ static struct {
   emb_session *s;
 } at;
 
-static uint64_t roll(uint64_t n) { return test_random() % n; }
-
 static int open_store(void) {
   emb_config config = {
       .dim = DIM, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP, .memory_bytes = 1};
@@ -65,9 +63,9 @@ static int crash(void) {
 
 static void write_some(uint64_t most) {
   float vector[DIM];
-  for (uint64_t n = roll(most + 1); n > 0; n--) {
-    int64_t key = (int64_t)roll(KEYS);
-    if (roll(3)) {
+  for (uint64_t n = test_below(most + 1); n > 0; n--) {
+    int64_t key = (int64_t)test_below(KEYS);
+    if (test_below(3)) {
       help_vector(vector, DIM, key, 1 + ++at.writes % 1900);
       OK(at.s, emb_put(at.s, &key, 1, vector, NULL));
     } else {
@@ -137,11 +135,11 @@ static void work(void) {
 
 static void upkeep(void) {
   int more = 1;
-  if (roll(3))
+  if (test_below(3))
     OK(at.s, emb_checkpoint(at.s));
-  if (roll(20) == 0)
+  if (test_below(20) == 0)
     OK(at.s, emb_optimize(at.s));
-  for (uint64_t n = roll(4); n > 0 && more; n--)
+  for (uint64_t n = test_below(4); n > 0 && more; n--)
     CHECK_EQ_INT(emb_step(at.store, &more), EMB_OK);
 }
 
@@ -156,16 +154,8 @@ struct image {
 static int load_file(struct image *f, const char *consumer) {
   (void)snprintf(f->path, sizeof f->path, "%s/consumer-%016" PRIx64, at.dir,
                  (uint64_t)XXH3_64bits(consumer, strlen(consumer)));
-  FILE *in = fopen(f->path, "rb");
-  struct stat st;
-  f->bytes = NULL;
-  int good = in != NULL && fstat(fileno(in), &st) == 0;
-  f->size = good ? (size_t)st.st_size : 0;
-  f->bytes = good ? malloc(f->size + 4096) : NULL;
-  good = good && f->bytes != NULL && fread(f->bytes, f->size, 1, in) == 1;
-  if (in != NULL)
-    (void)fclose(in);
-  return CHECK(good);
+  f->bytes = files_load(f->path, 4096, &f->size);
+  return f->bytes != NULL;
 }
 
 static uint32_t u32(const struct image *f, size_t offset) {
@@ -184,9 +174,7 @@ static void store_file(struct image *f, uint64_t salt) {
   memcpy(&number, f->bytes + 40, sizeof number);
   sum = hash_sum(f->bytes + 8, f->size - 8, salt, number);
   memcpy(f->bytes, &sum, sizeof sum);
-  FILE *out = fopen(f->path, "wb");
-  CHECK(out != NULL && fwrite(f->bytes, f->size, 1, out) == 1 &&
-        fclose(out) == 0);
+  files_save(f->path, f->bytes, f->size);
   free(f->bytes);
 }
 
@@ -214,11 +202,11 @@ TEST(many_crashes) {
   for (unsigned i = 0; i < lives; i++) {
     write_some(i % 5 ? 40 : 0);
     upkeep();
-    if (roll(6) == 0) {
+    if (test_below(6) == 0) {
       if (!take(&often))
         break;
       taken++;
-      if (roll(4))
+      if (test_below(4))
         OK(at.s, emb_delta_ack(at.s, "often", 0));
       write_some(10);
     }
@@ -414,11 +402,9 @@ TEST(rotten_long_file) {
     return;
   CHECK_EQ_INT(u32(&file, 16), 2);
   for (size_t byte = 0; byte <= file.size; byte += byte < 16 ? 1 : 97) {
-    FILE *out = fopen(file.path, "wb");
     size_t size = byte < file.size ? file.size : file.size - 1;
     file.bytes[byte] ^= 4; /* or it is cut off */
-    CHECK(out != NULL && fwrite(file.bytes, size, 1, out) == 1 &&
-          fclose(out) == 0);
+    files_save(file.path, file.bytes, size);
     file.bytes[byte] ^= 4;
     if (!open_store())
       break;

@@ -11,9 +11,7 @@
 */
 #include "store_help.h"
 
-#include "engine/table/owner/registry.h"
 #include "failing.h"
-#include "stacks.h"
 
 #include <errno.h>
 
@@ -114,7 +112,7 @@ static int train(emb_session *s, float *counts) {
   return rc;
 }
 
-static int try(uint64_t n, uint32_t kinds, int error, int forever) {
+static int try(uint64_t n, const struct failing_case *how, int forever) {
   const char *dir = help_path("store");
   emb_store *store;
   emb_session *s;
@@ -131,7 +129,7 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   help_close(store, s);
   if (!bag_open(dir, &store, &s)) /* all rows are on disk */
     return 0;
-  failing_arm(&f, kinds, n, forever, error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   int failed = look_up(s, counts) != EMB_OK;
   failed |= train(s, counts) != EMB_OK; /* disarmed from here on */
   int fired = f.fired > 0;
@@ -141,40 +139,26 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   CHECK_EQ_INT(train(s, counts), EMB_OK);
   emb_session_close(s);
   CHECK_EQ_INT(emb_close(store, &err), EMB_OK);
-  test_check(failing_out(&f) == 0, __FILE__, __LINE__,
-             "call %" PRIu64 " (%s): %d are out", n, failing_name(f.first),
-             (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   return fired;
 }
 
-struct kind {
-  uint32_t kinds;
-  int error;
-};
-
-static int try_nth(void *arg, uint64_t n, int forever) {
-  const struct kind *kind = arg;
-  return !atomic_load(&test_state.failures) &&
-         try(n, kind->kinds, kind->error, forever);
-}
-
-static void fail_each(uint32_t kinds, int error) {
-  struct kind kind = {kinds, error};
-  failing_init(&f, &env_posix, test_state.seed);
-  env_set_default(&f.env);
+static void fail_each(const struct failing_case *how) {
+  failing_begin(&f);
   refused = 0;
   make_batch();
-  points = stacks_each(NULL, 1, 1, try_nth, &kind);
-  env_set_default(&env_posix);
-  failing_free(&f);
+  points = failing_each(how, 1, try);
+  failing_end(&f);
   HELP_CAME(refused > 0);
   test_count("calls failed in bags", points);
 }
 
-TEST(no_memory) { fail_each(FAILING_MEMORY, ENOMEM); }
+TEST(no_memory) { fail_each(&failing_cases[FAILING_CASE_MEMORY]); }
 TEST(reads) {
-  fail_each(FAILING_BIT(FAILING_READ) | FAILING_BIT(FAILING_QUEUE_READ) |
-                FAILING_BIT(FAILING_QUEUE_SUBMIT) |
-                FAILING_BIT(FAILING_QUEUE_WAIT),
-            EIO);
+  static const struct failing_case reads = {
+      "reads",
+      FAILING_BIT(FAILING_READ) | FAILING_BIT(FAILING_QUEUE_READ) |
+          FAILING_BIT(FAILING_QUEUE_SUBMIT) | FAILING_BIT(FAILING_QUEUE_WAIT),
+      EIO};
+  fail_each(&reads);
 }

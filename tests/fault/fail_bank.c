@@ -13,12 +13,8 @@
 */
 #include "store_help.h"
 
-#include "engine/table/owner/registry.h"
 #include "failing.h"
-#include "stacks.h"
 #include "files.h"
-
-#include <errno.h>
 
 enum { DIM = 300, SENT = 40, NEW = 8, KEYS = SENT + NEW, ROUNDS = 4 };
 
@@ -108,7 +104,7 @@ static void work_on(emb_store *store, emb_session *s, struct state *state,
   (void)emb_checkpoint(s);
 }
 
-static int try(uint64_t n, uint32_t kinds, int error, int forever) {
+static int try(uint64_t n, const struct failing_case *how, int forever) {
   static char dir[320];
   emb_store *store;
   emb_session *s;
@@ -116,14 +112,14 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   struct state state;
   memset(&state, 0, sizeof state);
   (void)snprintf(dir, sizeof dir, "%s/%" PRIu64 "-%d", test_dir(), n % 2,
-                 error);
+                 how->error);
   CHECK_EQ_INT(emb_destroy(dir, &err), EMB_OK);
   if (!bank_open(dir, &store, &s))
     return 0;
   send_all(s, &state);
   OK(s, emb_checkpoint(s));
   const struct state durable = state;
-  failing_arm(&f, kinds, n, forever, error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   work_on(store, s, &state, n);
   int fired = f.fired > 0;
   failing_disarm(&f);
@@ -132,9 +128,7 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   emb_session_close(s);
   int rc = emb_close(store, &err);
   test_check(rc == EMB_OK || failed, __FILE__, __LINE__, "close: %s", err.text);
-  test_check(failing_out(&f) == 0, __FILE__, __LINE__,
-             "call %" PRIu64 " (%s): %d are out", n, failing_name(f.first),
-             (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   if (bank_open(dir, &store, &s)) {
     struct state found = state;
     for (int k = 0; failed && k < KEYS; k++)
@@ -146,29 +140,15 @@ static int try(uint64_t n, uint32_t kinds, int error, int forever) {
   return fired;
 }
 
-struct kind {
-  uint32_t kinds;
-  int error;
-};
-
-static int try_nth(void *arg, uint64_t n, int forever) {
-  const struct kind *kind = arg;
-  return !atomic_load(&test_state.failures) &&
-         try(n, kind->kinds, kind->error, forever);
-}
-
-static void fail_each(uint32_t kinds, int error) {
-  struct kind kind = {kinds, error};
-  failing_init(&f, &env_posix, test_state.seed);
-  env_set_default(&f.env);
+static void fail_each(const struct failing_case *how) {
+  failing_begin(&f);
   errors_of_reads = 0;
-  points = stacks_each(NULL, 1, 1, try_nth, &kind);
-  env_set_default(&env_posix);
-  failing_free(&f);
+  points = failing_each(how, 1, try);
+  failing_end(&f);
   HELP_CAME(errors_of_reads > 0);
   test_count("calls failed beside pending gradients", points);
 }
 
-TEST(no_memory) { fail_each(FAILING_MEMORY, ENOMEM); }
-TEST(writes) { fail_each(FAILING_IO, EIO); }
-TEST(no_space) { fail_each(FAILING_WRITES, ENOSPC); }
+TEST(no_memory) { fail_each(&failing_cases[FAILING_CASE_MEMORY]); }
+TEST(writes) { fail_each(&failing_cases[FAILING_CASE_IO]); }
+TEST(no_space) { fail_each(&failing_cases[FAILING_CASE_FULL]); }

@@ -13,10 +13,7 @@
 #include "moments_help.h"
 
 #include "failing.h"
-#include "stacks.h"
 #include "files.h"
-
-#include <errno.h>
 
 static struct failing f;
 static char parent[300], copy[320], target[320];
@@ -26,35 +23,14 @@ static uint64_t points;
 /* Without LONG, lasting failures are tried for one call in STRIDE. */
 enum { STRIDE = 5 };
 
-struct kind {
-  const char *name;
-  uint32_t kinds;
-  int error;
-};
-static const struct kind kind_list[] = {
-    {"EIO", FAILING_IO, EIO},
-    {"ENOSPC", FAILING_WRITES, ENOSPC},
-    {"ENOMEM", FAILING_MEMORY, ENOMEM},
-    {"EMFILE", FAILING_DESCRIPTORS, EMFILE}};
-
 /* The file as it was, to check that it is unchanged. */
 static char *kept;
 static size_t kept_bytes;
 
 static int keep_file(const char *path) {
-  FILE *file = fopen(path, "rb");
   free(kept);
-  kept = NULL;
-  kept_bytes = 0;
-  if (!CHECK(file != NULL))
-    return 0;
-  CHECK(fseek(file, 0, SEEK_END) == 0);
-  kept_bytes = (size_t)ftell(file);
-  rewind(file);
-  kept = malloc(kept_bytes + 1);
-  int done = kept && fread(kept, 1, kept_bytes, file) == kept_bytes;
-  (void)fclose(file);
-  return CHECK(done);
+  kept = files_load(path, 0, &kept_bytes);
+  return kept != NULL;
 }
 
 static int is_kept(const char *path) {
@@ -77,8 +53,7 @@ static int make(void) {
   (void)snprintf(target, sizeof target, "%s/file", parent);
   for (int m = 0; m < 3; m++)
     (void)snprintf(files[m], sizeof files[m], "%s/m%d", parent, m);
-  failing_init(&f, &env_posix, test_state.seed);
-  env_set_default(&f.env);
+  failing_begin(&f);
   if (!moments_make(parent) || !moment_open(dir, &store, &s))
     return 0;
   OK(s, moment_export(s, 0, -1, files[0]));
@@ -88,42 +63,22 @@ static int make(void) {
 }
 
 static void unmake(void) {
-  env_set_default(&env_posix);
-  failing_free(&f);
+  failing_end(&f);
   free(kept);
   kept = NULL;
 }
 
-static int good(int holds, int line, uint64_t n, const char *what, int is) {
-  return test_check(holds, __FILE__, line, "call %" PRIu64 " (%s %s): %s: %d",
-                    n, failing_name(f.first), f.first_path, what, is);
-}
 #define GOOD(holds_, n_, what_, is_)                                           \
-  good((holds_), __LINE__, (n_), (what_), (is_))
+  FAILING_CHECK(&f, (holds_), (n_), (what_), (is_))
 
-/* What a run does, and what fails in it. */
-struct attempt {
-  int (*try)(uint64_t n, const struct kind *, int forever);
-  const struct kind *kind;
-};
-
-static int try_nth(void *arg, uint64_t n, int forever) {
-  const struct attempt *attempt = arg;
-  return !atomic_load(&test_state.failures) &&
-         attempt->try(n, attempt->kind, forever);
-}
-
-static void fail_each(int (*try)(uint64_t n, const struct kind *,
-                                 int forever)) {
-  for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++) {
-    struct attempt attempt = {try, &kind_list[k]};
-    points += stacks_each(kind_list[k].name, 1, STRIDE, try_nth, &attempt);
-  }
+static void fail_each(failing_try *try) {
+  for (int i = 0; i < FAILING_CASES; i++)
+    points += failing_each(&failing_cases[i], STRIDE, try);
 }
 
 /* ---- export -------------------------------------------------------------- */
 
-static int try_export(uint64_t n, const struct kind *kind, int forever) {
+static int try_export(uint64_t n, const struct failing_case *how, int forever) {
   emb_store *store;
   emb_session *s;
   emb_err err = {0, ""};
@@ -133,7 +88,7 @@ static int try_export(uint64_t n, const struct kind *kind, int forever) {
     return 0;
   OK(s, moment_export(s, 0, -1, target));
   (void)keep_file(target);
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   int rc = moment_export(s, 2, -1, target);
   int fired = f.fired > 0;
   failing_disarm(&f);
@@ -148,7 +103,7 @@ static int try_export(uint64_t n, const struct kind *kind, int forever) {
   OK(s, moment_export(s, 1, -1, target)); /* over the files left */
   GOOD(moment_of_file(target, &err) == 1, n, "and then", 0);
   (void)help_close(store, s);
-  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   return fired;
 }
 
@@ -169,7 +124,7 @@ static int is_last_step(void) {
          (f.first == FAILING_RENAME && strstr(f.first_path, "consumer-"));
 }
 
-static int try_delta(uint64_t n, const struct kind *kind, int forever) {
+static int try_delta(uint64_t n, const struct failing_case *how, int forever) {
   static int32_t change = 7000;
   emb_store *store;
   emb_session *s;
@@ -185,7 +140,7 @@ static int try_delta(uint64_t n, const struct kind *kind, int forever) {
   (void)keep_file(target);
   help_vector(row, MOMENT_DIM, key, ++change);
   OK(s, emb_put(s, &key, 1, row, NULL));
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   int rc = emb_delta_export(s, "c", target, NULL, &about);
   int fired = f.fired > 0;
   failing_disarm(&f);
@@ -204,7 +159,7 @@ static int try_delta(uint64_t n, const struct kind *kind, int forever) {
   emb_session_close(s);
   emb_err err;
   (void)emb_close(store, &err);
-  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   return fired;
 }
 
@@ -221,7 +176,8 @@ TEST(export_of_a_delta) {
 static const char *steps[2]; /* the second one may fail */
 static int before, after;    /* moments */
 
-static int try_restore(uint64_t n, const struct kind *kind, int forever) {
+static int try_restore(uint64_t n, const struct failing_case *how,
+                       int forever) {
   emb_store *store;
   emb_session *s;
   char from[320];
@@ -230,7 +186,7 @@ static int try_restore(uint64_t n, const struct kind *kind, int forever) {
     return 0;
   if (steps[0] != NULL)
     OK(s, emb_snapshot_restore(s, steps[0], NULL));
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   int rc = emb_snapshot_restore(s, steps[1], NULL);
   int fired = f.fired > 0;
   failing_disarm(&f);
@@ -245,7 +201,7 @@ static int try_restore(uint64_t n, const struct kind *kind, int forever) {
   emb_session_close(s);
   emb_err err;
   (void)emb_close(store, &err); /* it may have failed permanently */
-  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   if (!moment_open(copy, &store, &s))
     return 0;
   int now = moment_of(s);
@@ -286,14 +242,14 @@ TEST(restore_of_an_increment) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-static int try_read(uint64_t n, const struct kind *kind, int forever) {
+static int try_read(uint64_t n, const struct failing_case *how, int forever) {
   emb_err err = {0, ""};
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   int m = moment_of_file(files[0], &err);
   int fired = f.fired > 0;
   failing_disarm(&f);
   GOOD(fired ? m == -1 && err.text[0] != 0 : m == 0, n, "it reads", m);
-  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   return fired;
 }
 

@@ -6,63 +6,24 @@
 */
 #include "fail_sql.h"
 
+#include "sql_heap.h"
 #include "stacks.h"
 
-/* SQLite's own allocator, and which of its calls must fail. */
-static struct {
-  sqlite3_mem_methods below;
-  _Atomic int64_t countdown; /* the call that brings it to 0 fails; relaxed */
-  _Atomic int forever;
-  _Atomic int fired;
-} heap;
-
-static int strikes(void) {
-  if (atomic_load(&heap.countdown) > 0) {
-    stacks_note();
-  }
-  int64_t left = atomic_fetch_sub(&heap.countdown, 1);
-  int fails = left == 1 || (left < 1 && heap.forever);
-  if (fails)
-    atomic_store(&heap.fired, 1);
-  return fails;
-}
-
-static void *take(int bytes) {
-  return strikes() ? NULL : heap.below.xMalloc(bytes);
-}
-
-static void *resize(void *old, int bytes) {
-  return strikes() ? NULL : heap.below.xRealloc(old, bytes);
-}
-
-static void heap_arm(int64_t n, int forever) {
-  atomic_store(&heap.fired, 0);
-  atomic_store(&heap.forever, n > 0 && forever);
-  atomic_store(&heap.countdown, n);
-}
-
-/* Runs before any use of SQLite. */
+/* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
-  sqlite3_mem_methods mine;
-  (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
-  (void)sqlite3_config(SQLITE_CONFIG_GETMALLOC, &heap.below);
-  mine = heap.below;
-  mine.xMalloc = take;
-  mine.xRealloc = resize;
-  (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
-  (void)sqlite3_initialize();
+  sql_heap_replace();
 }
 
 static int is_memory_code(int code) {
   return (code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM;
 }
 
-static int fired(struct fail_sql *w) { return heap.fired || w->f.fired > 0; }
+static int fired(struct fail_sql *w) {
+  return sql_heap_fired() || w->f.fired > 0;
+}
 
 static void disarm(struct fail_sql *w) {
-  int was = heap.fired;
-  heap_arm(0, 0);
-  atomic_store(&heap.fired, was);
+  sql_heap_disarm();
   failing_disarm(&w->f);
 }
 
@@ -73,7 +34,7 @@ static void arm(struct fail_sql *w, uint64_t n, int forever) {
                  sqlite_fails ? "SQLite" : "engine", (int)n,
                  forever ? " and all later" : "");
   failing_arm(&w->f, FAILING_MEMORY, sqlite_fails ? 0 : n, forever, ENOMEM);
-  heap_arm(sqlite_fails ? (int64_t)n : 0, forever);
+  sql_heap_arm(sqlite_fails ? (int64_t)n : 0, forever);
 }
 
 static void all(int of_sqlite) {
@@ -87,7 +48,7 @@ static void all(int of_sqlite) {
   w->disarm = disarm;
   w->arm = arm;
   sql_each(w, sqlite_fails ? "SQLite" : "engine", "allocations failed");
-  heap_arm(0, 0);
+  sql_heap_arm(0, 0);
   sql_end(w);
 }
 
@@ -162,9 +123,9 @@ static int fail_a_scan(void *arg, uint64_t n, int forever) {
   struct sql_text out;
   if (w->stop)
     return 0;
-  heap_arm((int64_t)n, forever);
-  int rc = sql_run(w, scan->sql, &out), came = heap.fired;
-  heap_arm(0, 0);
+  sql_heap_arm((int64_t)n, forever);
+  int rc = sql_run(w, scan->sql, &out), came = sql_heap_fired();
+  sql_heap_arm(0, 0);
   if (rc == SQLITE_OK)
     SQL_CHECK(w, strcmp(out.text, scan->wanted.text) == 0,
               "call %d: %s, not %s", (int)n, out.text, scan->wanted.text);
@@ -239,10 +200,10 @@ static void fail_a_commit(struct fail_sql *w, int64_t n, int *fired,
   failing_disarm(&w->f);
   emb_session_close(s);
   (void)emb_close(store, NULL);
-  heap_arm(n, 0);
+  sql_heap_arm(n, 0);
   int rc = sql_run(w, "COMMIT", &out);
-  *fired += heap.fired;
-  heap_arm(0, 0);
+  *fired += sql_heap_fired();
+  sql_heap_arm(0, 0);
   if (rc == SQLITE_OK) {
     rc = sql_run(w, "SELECT count(*) FROM late", &out);
     const char *text = sqlite3_errmsg(w->db);
@@ -253,7 +214,7 @@ static void fail_a_commit(struct fail_sql *w, int64_t n, int *fired,
     SQL_CHECK(w, rc == SQLITE_OK, "a second time: %d, %s", rc,
               sqlite3_errmsg(w->db));
   }
-  heap_arm(0, 0);
+  sql_heap_arm(0, 0);
   (void)sqlite3_close(w->db);
 }
 
@@ -320,12 +281,12 @@ static int fail_a_statement(void *arg, uint64_t n, int forever) {
   rc = rc ? rc : sql_run(w, lone_statements[i].before, &out);
   SQL_CHECK(w, rc == SQLITE_OK, "before: %s", sqlite3_errmsg(w->db));
   if (lone->of_sqlite)
-    heap_arm((int64_t)n, forever);
+    sql_heap_arm((int64_t)n, forever);
   else
     failing_arm(&w->f, FAILING_MEMORY, n, forever, ENOMEM);
   rc = sql_run(w, lone_statements[i].statement, &out);
-  int came = lone->of_sqlite ? heap.fired : w->f.fired > 0;
-  heap_arm(0, 0);
+  int came = lone->of_sqlite ? sql_heap_fired() : w->f.fired > 0;
+  sql_heap_arm(0, 0);
   failing_disarm(&w->f);
   SQL_CHECK(w, came || rc == SQLITE_OK, "gave %d: %s", rc,
             sqlite3_errmsg(w->db));
@@ -400,10 +361,10 @@ static int fail_a_text(void *arg, uint64_t n, int forever) {
   struct sql_text out;
   if (w->stop)
     return 0;
-  heap_arm((int64_t)n, forever);
+  sql_heap_arm((int64_t)n, forever);
   int rc = sql_run(w, sql, &out);
-  int came = heap.fired;
-  heap_arm(0, 0);
+  int came = sql_heap_fired();
+  sql_heap_arm(0, 0);
   SQL_CHECK(w, rc == SQLITE_OK || (came && is_memory_code(rc)),
             "call %d gave %d: %s", (int)n, rc, sqlite3_errmsg(w->db));
   SQL_CHECK(w, sqlite3_get_autocommit(w->db) || strstr(sql, "BEGIN"),

@@ -10,12 +10,8 @@
 */
 #include "near_help.h"
 
-#include "engine/table/owner/registry.h"
 #include "failing.h"
-#include "stacks.h"
 #include "files.h"
-
-#include <errno.h>
 
 enum { KEYS = 1200, STEPS = 60 };
 
@@ -24,31 +20,15 @@ static struct near model, saved;
 static char source[320], work[320];
 static uint64_t points, failed_own;
 
-struct kind {
-  const char *name;
-  uint32_t kinds;
-  int error;
-};
-static const struct kind kind_list[] = {
-    {"EIO", FAILING_IO, EIO},
-    {"ENOSPC", FAILING_WRITES, ENOSPC},
-    {"ENOMEM", FAILING_MEMORY, ENOMEM},
-    {"EMFILE", FAILING_DESCRIPTORS, EMFILE}};
-
-static int good(int holds, int line, uint64_t n, const char *what, int is) {
-  return test_check(holds, __FILE__, line, "call %" PRIu64 " (%s %s): %s: %d",
-                    n, failing_name(f.first), f.first_path, what, is);
-}
 #define GOOD(holds_, n_, what_, is_)                                           \
-  good((holds_), __LINE__, (n_), (what_), (is_))
+  FAILING_CHECK(&f, (holds_), (n_), (what_), (is_))
 
 static int make(int with_file) {
   emb_store *store;
   emb_session *s;
   (void)snprintf(source, sizeof source, "%s/source", test_dir());
   (void)snprintf(work, sizeof work, "%s/work", test_dir());
-  failing_init(&f, &env_posix, test_state.seed);
-  env_set_default(&f.env);
+  failing_begin(&f);
   memset(&saved, 0, sizeof saved);
   if (!near_open(source, "ivf(lists=12)", 0, &store, &s) ||
       !near_put(s, &saved, 0, KEYS, 1) || !OK(s, emb_checkpoint(s)))
@@ -88,7 +68,7 @@ static void work_on(emb_store *store, emb_session *s, uint64_t n) {
   }
 }
 
-static int try(uint64_t n, const struct kind *kind, int forever) {
+static int try(uint64_t n, const struct failing_case *how, int forever) {
   emb_store *store;
   emb_session *s;
   emb_err err;
@@ -97,7 +77,7 @@ static int try(uint64_t n, const struct kind *kind, int forever) {
       !near_open(work, NULL, 0, &store, &s) || !near_put(s, &model, 0, 100, 2))
     return 0;
   OK(s, emb_checkpoint(s));
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
+  failing_arm(&f, how->kinds, n, forever, how->error);
   work_on(store, s, n);
   int rc = emb_checkpoint(s);
   int fired = f.fired > 0;
@@ -116,7 +96,7 @@ static int try(uint64_t n, const struct kind *kind, int forever) {
   near_finds(s, &model, 0, 5);
   emb_session_close(s);
   (void)emb_close(store, &err);
-  GOOD(failing_out(&f) == 0, n, "given back", (int)failing_out(&f));
+  FAILING_CHECK_OUT(&f, n);
   if (near_open(work, NULL, 0, &store, &s)) {
     near_finds(s, &model, 0, 5);
     help_close(store, s);
@@ -124,19 +104,9 @@ static int try(uint64_t n, const struct kind *kind, int forever) {
   return fired;
 }
 
-static int try_nth(void *arg, uint64_t n, int forever) {
-  return !atomic_load(&test_state.failures) && try(n, arg, forever);
-}
-
 static void fail_each(void) {
-  for (size_t k = 0; k < sizeof kind_list / sizeof *kind_list; k++)
-    points += stacks_each(kind_list[k].name, 1, 1, try_nth,
-                          (void *)(uintptr_t)&kind_list[k]);
-}
-
-static void unmake(void) {
-  env_set_default(&env_posix);
-  failing_free(&f);
+  for (int i = 0; i < FAILING_CASES; i++)
+    points += failing_each(&failing_cases[i], 1, try);
 }
 
 TEST(loaded_and_saved) {
@@ -144,7 +114,7 @@ TEST(loaded_and_saved) {
   if (make(1))
     fail_each();
   HELP_CAME(failed_own > 0);
-  unmake();
+  failing_end(&f);
   test_count("calls failed beside an index", points);
 }
 
@@ -153,6 +123,6 @@ TEST(made_and_saved) {
   if (make(0))
     fail_each();
   HELP_CAME(failed_own > 0);
-  unmake();
+  failing_end(&f);
   test_count("calls failed beside an index", points);
 }

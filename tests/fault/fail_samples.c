@@ -8,20 +8,16 @@
 ** n.
 */
 #include "failing.h"
-#include "stacks.h"
 #include "test.h"
 
 #include "engine/emb.h"
 #include "engine/data/emb_data.h"
-#include "engine/table/owner/registry.h"
-
-#include <errno.h>
 
 enum { RECORDS = 600 };
 
 static struct failing f;
 static char paths[2][320];
-static uint64_t points;
+static int direct; /* reads do not use the page cache */
 
 static void write_files(void) {
   for (int i = 0; i < 2; i++) {
@@ -115,7 +111,7 @@ static int list_files(emb_err *err) {
   return rc;
 }
 
-static int work(int direct, emb_err *err) {
+static int work(emb_err *err) {
   emb_samples_reader *reader = NULL;
   emb_samples_batch *batch = NULL;
   int64_t sum = 0;
@@ -131,39 +127,34 @@ static int work(int direct, emb_err *err) {
   return rc;
 }
 
-struct kind {
-  const char *name;
-  uint32_t kinds;
-  int error;
-  int direct;
-};
-
-static int try_nth(void *arg, uint64_t n, int forever) {
-  const struct kind *kind = arg;
+static int try(uint64_t n, const struct failing_case *how, int forever) {
   emb_err err = {0, ""};
-  failing_arm(&f, kind->kinds, n, forever, kind->error);
-  int rc = work(kind->direct, &err), fired = f.fired > 0;
+  failing_arm(&f, how->kinds, n, forever, how->error);
+  int rc = work(&err), fired = f.fired > 0;
   failing_disarm(&f);
-  if (rc && !CHECK(err.code == rc && err.text[0]))
-    printf("call %d of %s\n", (int)n, failing_name(f.first));
-  CHECK_EQ_INT(failing_out(&f), 0);
-  CHECK_EQ_INT(work(kind->direct, &err), EMB_OK);
+  FAILING_CHECK(&f, !rc || (err.code == rc && err.text[0]), n, "no text", rc);
+  FAILING_CHECK_OUT(&f, n);
+  CHECK_EQ_INT(work(&err), EMB_OK);
   return fired;
 }
 
-TEST(each_call_fails) {
-  struct kind all[] = {{"EIO", FAILING_IO, EIO, 0},
-                       {"EIO, direct", FAILING_IO, EIO, 1},
-                       {"ENOMEM", FAILING_MEMORY, ENOMEM, 0},
-                       {"ENOMEM, direct", FAILING_MEMORY, ENOMEM, 1},
-                       {"EMFILE", FAILING_DESCRIPTORS, EMFILE, 0},
-                       {"EMFILE, direct", FAILING_DESCRIPTORS, EMFILE, 1}};
+static void fail_each(void) {
+  uint64_t points = 0;
   write_files();
-  failing_init(&f, &env_posix, test_random());
-  env_set_default(&f.env);
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-    points += stacks_each(all[i].name, 1, 1, try_nth, &all[i]);
-  env_set_default(&env_posix);
-  failing_free(&f);
+  failing_begin(&f);
+  points += failing_each(&failing_cases[FAILING_CASE_IO], 1, try);
+  points += failing_each(&failing_cases[FAILING_CASE_MEMORY], 1, try);
+  points += failing_each(&failing_cases[FAILING_CASE_DESCRIPTORS], 1, try);
+  failing_end(&f);
   test_count("failures while samples are read", points);
+}
+
+TEST(each_call_fails) {
+  direct = 0;
+  fail_each();
+}
+
+TEST(each_call_fails_without_the_page_cache) {
+  direct = 1;
+  fail_each();
 }

@@ -12,6 +12,7 @@
 
 #include "engine/table/owner/registry.h"
 #include "disk.h"
+#include "strike.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -29,97 +30,24 @@ static struct shared { /* with the child */
 static int kill_at; /* this call; 0: none */
 
 /* Before every call that changes a file. */
-static void strike(void) {
+static int strike(void) {
   int call = ++shared->calls;
   if (call < CALLS)
     shared->in_commit[call] = shared->begun != shared->acked;
   if (call == kill_at)
     (void)raise(SIGKILL);
+  return 0;
 }
 
 static void kill_begun(int n) { shared->begun = n; }
 static void kill_acked(int n) { shared->acked = n; }
 
-static int kill_open(struct env *env, const char *path, int flags,
-                     struct env_file **file) {
-  strike();
-  return env_posix.open(env, path, flags, file);
-}
-static int kill_write(struct env *env, struct env_file *file, const void *from,
-                      size_t bytes, uint64_t offset) {
-  strike();
-  return env_posix.write(env, file, from, bytes, offset);
-}
-static int kill_sync(struct env *env, struct env_file *file) {
-  strike();
-  return env_posix.sync(env, file);
-}
-static int kill_truncate(struct env *env, struct env_file *file,
-                         uint64_t bytes) {
-  strike();
-  return env_posix.truncate(env, file, bytes);
-}
-static int kill_unlink(struct env *env, const char *path) {
-  strike();
-  return env_posix.unlink(env, path);
-}
-static int kill_rename(struct env *env, const char *from, const char *to) {
-  strike();
-  return env_posix.rename(env, from, to);
-}
-static int kill_make_dir(struct env *env, const char *path) {
-  strike();
-  return env_posix.make_dir(env, path);
-}
-static int kill_remove_dir(struct env *env, const char *path) {
-  strike();
-  return env_posix.remove_dir(env, path);
-}
-static int kill_submit(struct env *env, struct env_queue *queue,
-                       struct env_io **ios, size_t n) {
-  strike();
-  return env_posix.queue_submit(env, queue, ios, n);
-}
-
-static ssize_t kill_pwrite(int fd, const void *from, size_t bytes, off_t at) {
-  strike();
-  return pwrite(fd, from, bytes, at);
-}
-static int kill_ftruncate(int fd, off_t bytes) {
-  strike();
-  return ftruncate(fd, bytes);
-}
-static int kill_unlink_path(const char *path) {
-  strike();
-  return unlink(path);
-}
-
-/* Replaces a system call of SQLite's VFS, by its name there. */
-static void take_call(const char *name, sqlite3_syscall_ptr call) {
-  sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
-  if (vfs->xGetSystemCall(vfs, name))
-    (void)vfs->xSetSystemCall(vfs, name, call);
-}
-
 static void work_and_die(const char *path, uint64_t random, int txns) {
-  static struct env env;
+  struct env *env = strike_engine(strike);
   struct work w = {random, path, NULL, txns, kill_begun, kill_acked};
-  env = env_posix;
-  env.open = kill_open;
-  env.write = kill_write;
-  env.sync = kill_sync;
-  env.truncate = kill_truncate;
-  env.unlink = kill_unlink;
-  env.rename = kill_rename;
-  env.make_dir = kill_make_dir;
-  env.remove_dir = kill_remove_dir;
-  env.queue_submit = kill_submit;
-  disk_no_threads(&env); /* the calls are the same in every run */
-  env_set_default(&env);
-  take_call("pwrite", (sqlite3_syscall_ptr)kill_pwrite);
-  take_call("pwrite64", (sqlite3_syscall_ptr)kill_pwrite);
-  take_call("ftruncate", (sqlite3_syscall_ptr)kill_ftruncate);
-  take_call("unlink", (sqlite3_syscall_ptr)kill_unlink_path);
+  disk_no_threads(env); /* the calls are the same in every run */
+  env_set_default(env);
+  strike_sqlite(strike);
   work_do(&w);
 }
 

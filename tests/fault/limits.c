@@ -25,12 +25,6 @@ static int open_table(struct table *t) {
   return help_open(t->dir, &t->config, &t->store, &t->s);
 }
 
-static int put(struct table *t, int64_t key, int32_t value) {
-  float vector[DIM];
-  help_vector(vector, DIM, key, value);
-  return emb_put(t->s, &key, 1, vector, NULL);
-}
-
 static int txn_put(struct table *t, int64_t key, int32_t value) {
   float vector[DIM];
   int rc = emb_begin(t->s);
@@ -70,16 +64,16 @@ TEST(versions) {
   char path[600];
   if (!open_table(&t))
     return;
-  OK(t.s, put(&t, 1, 1));
+  OK(t.s, help_put(t.s, 1, 1));
   _Atomic uint64_t *counter = &emb_session_store(t.s)->core.version;
   atomic_store(counter, end - 2);
-  OK(t.s, put(&t, 1, 2));
+  OK(t.s, help_put(t.s, 1, 2));
   OK(t.s, emb_peek(t.s, &key, 1, NULL, &found, &version));
   CHECK(version == end - 1);
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 0));
-  OK(t.s, put(&t, 2, 3));
+  OK(t.s, help_put(t.s, 2, 3));
   for (int again = 0; again < 2; again++) {
-    GIVES(t.s, EMB_FULL, put(&t, 1, 9));
+    GIVES(t.s, EMB_FULL, help_put(t.s, 1, 9));
     says(&t, "has used up its 2^48 versions: export a snapshot");
     GIVES(t.s, EMB_FULL, emb_rmw(t.s, &key, 1, delta, NULL, NULL));
     CHECK_EQ_INT(txn_put(&t, 1, 9), EMB_FULL);
@@ -109,13 +103,13 @@ TEST(transactions) {
   struct table t = {0};
   if (!open_table(&t))
     return;
-  OK(t.s, put(&t, 1, 1));
+  OK(t.s, help_put(t.s, 1, 1));
   atomic_store(&emb_session_store(t.s)->core.txn_last, PAGE_TXN_MAX - 1);
   OK(t.s, txn_put(&t, 1, 2));
   GIVES(t.s, EMB_FULL, emb_begin(t.s));
   says(&t, "has used up its 2^40 transaction numbers: export a snapshot");
   holds(&t, 1, 2);
-  OK(t.s, put(&t, 1, 3));
+  OK(t.s, help_put(t.s, 1, 3));
   help_verify(t.s);
   help_close(t.store, t.s);
   if (!help_open(t.dir, &t.config, &t.store, &t.s))
@@ -132,7 +126,7 @@ TEST(addresses) {
   if (!open_table(&t))
     return;
   const int64_t key = 1;
-  OK(t.s, put(&t, key, 1));
+  OK(t.s, help_put(t.s, key, 1));
   OK(t.s, emb_delete(t.s, &key, 1, NULL));
   OK(t.s, emb_checkpoint(t.s));
   struct core *core = &emb_session_store(t.s)->core;
@@ -143,7 +137,7 @@ TEST(addresses) {
   core->log.page_out_next = extents - 2;
   log_start_at(&core->log, extents - 1);
   for (int i = 0; i < 100000 && !rc; i++) {
-    rc = put(&t, 100 + i, 1);
+    rc = help_put(t.s, 100 + i, 1);
     if (!rc)
       holds(&t, 100 + i, 1);
   }
@@ -163,9 +157,9 @@ TEST(span_of_the_log) {
     SKIP("a table of 800 MB, most of it untouched");
   if (!open_table(&t))
     return;
-  OK(t.s, put(&t, 1, 1));
+  OK(t.s, help_put(t.s, 1, 1));
   OK(t.s, emb_snapshot(t.s, "old"));
-  OK(t.s, put(&t, 1, 2));
+  OK(t.s, help_put(t.s, 1, 2));
   OK(t.s, emb_checkpoint(t.s));
   struct core *core = &emb_session_store(t.s)->core;
   struct log *log = &core->log;
@@ -181,7 +175,7 @@ TEST(span_of_the_log) {
     return;
   int64_t key = 1000;
   for (; key < 100000 && !rc; key++)
-    rc = put(&t, key, 1);
+    rc = help_put(t.s, key, 1);
   CHECK_EQ_INT(rc, EMB_FULL);
   says(&t, "spans 33554432 extents, the maximum");
   says(&t, "drop the oldest snapshot");
@@ -192,7 +186,7 @@ TEST(span_of_the_log) {
   for (int i = 0; i < 3; i++)
     OK(t.s, emb_optimize(t.s));
   for (int64_t more = 0; more < 20000; more++)
-    if (!OK(t.s, put(&t, more, 5)))
+    if (!OK(t.s, help_put(t.s, more, 5)))
       break;
   holds(&t, 19999, 5);
   help_verify(t.s);
@@ -211,7 +205,7 @@ TEST(snapshots) {
   size_t n;
   if (!open_table(&t))
     return;
-  OK(t.s, put(&t, 1, 1));
+  OK(t.s, help_put(t.s, 1, 1));
   for (int i = 0; i < EMB_SNAPSHOTS_MAX; i++) {
     (void)snprintf(name, sizeof name, "s%d", i);
     OK(t.s, emb_snapshot(t.s, name));
@@ -233,7 +227,7 @@ TEST(consumers) {
   size_t n;
   if (!open_table(&t))
     return;
-  OK(t.s, put(&t, 1, 1));
+  OK(t.s, help_put(t.s, 1, 1));
   for (int i = 0; i < 250; i++) {
     (void)snprintf(name, sizeof name, "consumer %d", i);
     OK(t.s, emb_delta_begin(t.s, name, EMB_DELTA_NOW, 0));

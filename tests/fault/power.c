@@ -198,8 +198,6 @@ static int64_t key_of(uint32_t i) {
   return i < 4 ? corners[i] : (int64_t)i * 7919 - 9000000;
 }
 
-static uint64_t roll(uint64_t n) { return test_random() % n; }
-
 static int open_store(struct disk *disk, emb_store **store, emb_session **s) {
   emb_config c = {.dim = work.dim,
                   .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
@@ -244,9 +242,9 @@ static void write_batch(struct writer *w, int in_txn, uint32_t kind,
 }
 
 static void write_some(struct writer *w, int in_txn) {
-  uint32_t n = 0, most = 1 + (uint32_t)roll(BATCH);
-  uint32_t kind = roll(4) ? PUT : DEL;
-  uint32_t at = (uint32_t)roll(KEYS), step = 1 + 2 * (uint32_t)roll(3);
+  uint32_t n = 0, most = 1 + test_below(BATCH);
+  uint32_t kind = test_below(4) ? PUT : DEL;
+  uint32_t at = test_below(KEYS), step = 1 + 2 * test_below(3);
   for (uint32_t i = 0; i < KEYS / 8 && n < most; i++, at = (at + step) % KEYS)
     if (in_txn || !w->held[at])
       w->batch[n++] = at;
@@ -254,13 +252,13 @@ static void write_some(struct writer *w, int in_txn) {
 }
 
 static void savepoint(struct writer *w) {
-  if (w->level < LEVELS && roll(2)) {
+  if (w->level < LEVELS && test_below(2)) {
     OK(w->txn, emb_savepoint(w->txn, w->level));
     memcpy(w->marks[w->level++], work.state.pending, sizeof w->marks[0]);
     write_some(w, 1);
   } else if (w->level) {
-    int to = (int)roll((uint64_t)w->level);
-    if (roll(3)) {
+    int to = (int)test_below((uint64_t)w->level);
+    if (test_below(3)) {
       OK(w->txn, emb_rollback_to(w->txn, to));
       for (uint32_t k = 0; k < KEYS; k++)
         note(NOTE_PENDING, k, w->marks[to][k], 0);
@@ -287,8 +285,8 @@ static void prepare(struct writer *w) {
   OK(w->txn, emb_prepare(w->txn, &number));
   if (number)
     note(NOTE_DURABLE, 0, 0, 0);
-  if (roll(4) == 0) { /* the coordinator cannot; it may continue */
-    if (roll(2))
+  if (test_below(4) == 0) { /* the coordinator cannot; it may continue */
+    if (test_below(2))
       write_some(w, 1);
     else
       end_txn(w, NOTE_FORGET);
@@ -306,7 +304,7 @@ static const char *snap_name(uint32_t number) {
 
 static void take_or_drop(struct writer *w) {
   uint32_t number = work.snap_count;
-  if (work.snap_oldest < number && (roll(3) == 0 || number == SNAPS)) {
+  if (work.snap_oldest < number && (test_below(3) == 0 || number == SNAPS)) {
     note(NOTE_DROPPED, work.snap_oldest, 0, 0);
     OK(w->direct, emb_snapshot_drop(w->direct, snap_name(work.snap_oldest++)));
   } else if (number < SNAPS) {
@@ -336,7 +334,7 @@ static void note_gone(struct writer *w) {
 /* An occurrence of a key that is not admitted. */
 static void count_one(struct writer *w) {
   static float zeros[8192];
-  uint32_t at = KEYS + (uint32_t)roll(SEEN);
+  uint32_t at = KEYS + test_below(SEEN);
   int64_t key = key_of(at);
   uint8_t there = 1;
   work.counts[work.state.counts] = at;
@@ -347,12 +345,12 @@ static void count_one(struct writer *w) {
 
 static void forget_some(struct writer *w) {
   OK(w->direct,
-     roll(2) ? emb_evict(w->direct, NULL) : emb_expire(w->direct, NULL));
+     test_below(2) ? emb_evict(w->direct, NULL) : emb_expire(w->direct, NULL));
   note_gone(w);
 }
 
 static void act(struct writer *w) {
-  uint64_t what = roll(100);
+  uint64_t what = test_below(100);
   int more;
   if (what < 28) {
     write_some(w, 0);
@@ -361,7 +359,7 @@ static void act(struct writer *w) {
       forget_some(w);
     take_or_drop(w);
   } else if (what < 40) {
-    if (roll(4) == 0) /* a checkpoint because of the time */
+    if (test_below(4) == 0) /* a checkpoint because of the time */
       disk_env(work.disk)->sleep_us(disk_env(work.disk), 61000000);
     CHECK_EQ_INT(emb_step(w->store, &more), EMB_OK);
   } else if (what < 43) {
@@ -434,14 +432,14 @@ static void live_and_shrink(struct writer *w) {
   end_txn(w, NOTE_END);
   uint64_t size = log_size();
   step_all(w);
-  write_keys(w, 0, PUT, (uint32_t)roll(7), 7);
+  write_keys(w, 0, PUT, test_below(7), 7);
   work.moved += help_stat(w->store, "moved_extents");
   work.shortened += log_size() < size;
   for (uint32_t from = 0; from < 3; from++)
     write_keys(w, 0, DEL, from, 4);
   step_all(w);
   work.compacted += help_stat(w->store, "compacted_records");
-  write_keys(w, 0, PUT, (uint32_t)roll(7), 7);
+  write_keys(w, 0, PUT, test_below(7), 7);
 }
 
 /* Two lives of a store, from its creation to a clean close. */
@@ -662,7 +660,7 @@ static void go_on(struct disk *disk, const struct state *x,
   emb_session *s;
   if (!open_store(disk, &store, &s))
     return;
-  int64_t key = key_of((uint32_t)roll(KEYS));
+  int64_t key = key_of(test_below(KEYS));
   help_vector(vector, work.dim, key, (int32_t)number);
   OK(s, emb_put(s, &key, 1, vector, NULL));
   check_counts(store, x);
@@ -705,7 +703,7 @@ static int rot_manifest(struct disk *disk) {
   char sector[512];
   uint64_t at =
       (slots[1].generation > slots[0].generation ? MANIFEST_SLOT : 0) +
-      roll(MANIFEST_SLOT / sizeof sector) * sizeof sector;
+      test_below(MANIFEST_SLOT / sizeof sector) * sizeof sector;
   for (size_t i = 0; i < sizeof sector; i++)
     sector[i] = (char)test_random();
   disk_write(disk, file, sector, sizeof sector, at);
@@ -722,8 +720,8 @@ static void try_loss(const struct disk *player, const struct state *x,
                      enum disk_loss loss, struct count *count) {
   uint32_t found[KEYS];
   struct disk *after = disk_crash(player, loss, test_random());
-  int recover_twice = roll(12) == 0;
-  moment.rotten = roll(8) == 0 && rot_manifest(after);
+  int recover_twice = test_below(12) == 0;
+  moment.rotten = test_below(8) == 0 && rot_manifest(after);
   moment.loss = loss;
   moment.when = moment.rotten ? "recovered from the other slot" : "recovered";
   uint64_t words[3] = {disk_sum(after), (uint64_t)moment.rotten,
@@ -740,15 +738,15 @@ static void try_loss(const struct disk *player, const struct state *x,
   count->states++;
   if (good && recover_twice) {
     struct disk *second = disk_player(after);
-    disk_play(second, after, roll(disk_events(after) + 1));
-    struct disk *again =
-        disk_crash(second, (enum disk_loss)roll(DISK_LOSSES), test_random());
+    disk_play(second, after, test_below(disk_events(after) + 1));
+    struct disk *again = disk_crash(
+        second, (enum disk_loss)test_below(DISK_LOSSES), test_random());
     crash_again(again, after, x, found);
     disk_free(second);
     disk_free(again);
     count->states++;
     count->again++;
-  } else if (good && roll(12) == 0) {
+  } else if (good && test_below(12) == 0) {
     moment.when = "used again";
     go_on(after, x, found);
     count->on++;
@@ -883,7 +881,7 @@ TEST(crash_in_creation_and_deletion) {
       float got[100];
       moment.loss = (enum disk_loss)(i % DISK_LOSSES);
       struct disk *after = disk_crash(player, moment.loss, test_random());
-      moment.rotten = roll(4) == 0 && rot_manifest(after);
+      moment.rotten = test_below(4) == 0 && rot_manifest(after);
       if (!open_store(after, &store, &s))
         (void)HOLDS(0, "cannot open");
       else {

@@ -63,7 +63,8 @@ static void commit_other(emb_session *s) {
   OK(s, emb_commit(s));
 }
 
-static void look(size_t events, enum disk_loss loss) {
+static void look(struct disk *after, size_t events, enum disk_loss loss) {
+  (void)after;
   emb_store *store;
   emb_session *s;
   emb_err err;
@@ -88,7 +89,6 @@ TEST(crash_with_pending_gradients) {
   struct disk *disk = disk_new(test_random());
   emb_store *store;
   emb_session *s;
-  size_t states = 0;
   sent = 0;
   moment_count = 0;
   env_set_default(disk_env(disk));
@@ -109,21 +109,8 @@ TEST(crash_with_pending_gradients) {
   }
   (void)help_close(store, s);
   note(disk);
-  struct disk *player = disk_player(disk);
-  size_t events = disk_events(disk);
-  for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
-    disk_play(player, disk, e);
-    for (unsigned i = 0; i < help_amount(5); i++) {
-      enum disk_loss loss = (enum disk_loss)((e + i) % DISK_LOSSES);
-      struct disk *after = disk_crash(player, loss, test_random());
-      env_set_default(disk_env(after));
-      look(e, loss);
-      disk_free(after);
-      states++;
-    }
-  }
+  size_t states = disk_crash_each(disk, 5, look);
   test_count("states after power loss", states);
-  disk_free(player);
   disk_free(disk);
   env_set_default(&env_posix);
 }

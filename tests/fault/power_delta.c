@@ -42,8 +42,6 @@ static struct {
   uint32_t writes;
 } work;
 
-static uint64_t roll(uint64_t n) { return test_random() % n; }
-
 static int open_side(struct disk *disk, int which, struct side *side) {
   emb_config c = {
       .dim = DIM, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP, .memory_bytes = 1};
@@ -67,10 +65,10 @@ static void read_all(emb_session *s, uint32_t found[KEYS]) {
 
 static void write_some(struct side *a) {
   float vector[DIM];
-  for (uint64_t n = 1 + roll(20); n > 0; n--) {
-    uint32_t at = (uint32_t)roll(KEYS);
+  for (uint64_t n = 1 + test_below(20); n > 0; n--) {
+    uint32_t at = test_below(KEYS);
     int64_t key = at * 77;
-    if (roll(3)) {
+    if (test_below(3)) {
       help_vector(vector, DIM, key, (int32_t)++work.writes);
       OK(a->s, emb_put(a->s, &key, 1, vector, NULL));
       work.source[at] = work.writes;
@@ -83,9 +81,9 @@ static void write_some(struct side *a) {
 
 static void upkeep(struct side *side) {
   int more = 1;
-  if (roll(3) == 0)
+  if (test_below(3) == 0)
     OK(side->s, emb_checkpoint(side->s));
-  for (uint64_t n = roll(4); n > 0 && more; n--)
+  for (uint64_t n = test_below(4); n > 0 && more; n--)
     CHECK_EQ_INT(emb_step(side->store, &more), EMB_OK);
 }
 
@@ -100,7 +98,7 @@ static void travel(struct side *a, struct side *b) {
   OK(b->s, emb_delta_apply(b->s, file, NULL, NULL));
   work.done[n] = disk_events(work.disk);
   work.count++;
-  if (roll(4))
+  if (test_below(4))
     OK(a->s, emb_delta_ack(a->s, "b", about.to));
 }
 
@@ -117,10 +115,10 @@ static int record(void) {
     for (int i = 0; i < ROUNDS; i++) {
       write_some(&a);
       upkeep(&a);
-      if (roll(3))
+      if (test_below(3))
         travel(&a, &b);
       upkeep(&b);
-      if (roll(12) == 0)
+      if (test_below(12) == 0)
         OK(a.s, emb_delta_begin(a.s, "b", EMB_DELTA_ALL, 0));
     }
     if (!help_close(a.store, a.s) || !help_close(b.store, b.s))

@@ -23,7 +23,7 @@ static const char parent[] = "/data", first[] = "/data/m0",
                   second[] = "/data/m1", third[] = "/data/m2";
 
 static struct {
-  size_t events, states;
+  size_t events;
   enum disk_loss loss;
 } moment;
 
@@ -49,32 +49,15 @@ static struct disk *make_disk(void) {
   return disk;
 }
 
-/* Calls `look` for `tries` possible disks at each event of a recording. */
-static void crash_everywhere(const struct disk *recording, unsigned tries,
-                             void (*look)(struct disk *)) {
-  struct disk *player = disk_player(recording);
-  size_t events = disk_events(recording);
-  for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
-    moment.events = e;
-    disk_play(player, recording, e);
-    for (unsigned i = 0; i < help_amount(tries); i++) {
-      moment.loss = (enum disk_loss)(i % DISK_LOSSES);
-      struct disk *after = disk_crash(player, moment.loss, test_random());
-      env_set_default(disk_env(after));
-      look(after);
-      disk_free(after);
-      moment.states++;
-    }
-  }
-  disk_free(player);
-}
-
 /* ---- export -------------------------------------------------------------- */
 
 static size_t returned; /* events when the call had returned */
 static const char target[] = "/data/file";
 
-static void look_at_file(struct disk *disk) {
+static void look_at_file(struct disk *disk, size_t events,
+                         enum disk_loss loss) {
+  moment.events = events;
+  moment.loss = loss;
   emb_err err = {0, ""};
   int m = moment_of_file(target, &err);
   (void)disk;
@@ -102,9 +85,9 @@ TEST(crash_in_an_export) {
   OK(s, moment_export(s, 2, -1, target));
   returned = disk_events(disk);
   (void)help_close(store, s);
-  crash_everywhere(disk, 60, look_at_file);
+  size_t states = disk_crash_each(disk, 60, look_at_file);
   printf("%zu events\n", returned);
-  test_count("states after power loss", moment.states);
+  test_count("states after power loss", states);
   disk_free(disk);
   env_set_default(&env_posix);
 }
@@ -117,7 +100,10 @@ enum { RESTORES = 4 };
 static const int goals[RESTORES] = {0, 1, 2, 0};
 static size_t began[RESTORES], ended[RESTORES];
 
-static void look_at_table(struct disk *disk) {
+static void look_at_table(struct disk *disk, size_t events,
+                          enum disk_loss loss) {
+  moment.events = events;
+  moment.loss = loss;
   emb_store *store;
   emb_session *s;
   int least = MOMENT_OTHER, most = MOMENT_OTHER;
@@ -153,7 +139,6 @@ TEST(crash_in_a_restore) {
   struct disk *disk = make_disk();
   emb_store *store;
   emb_session *s;
-  moment.states = 0;
   disk_record(disk);
   if (!moment_open("/data/copy", &store, &s))
     return;
@@ -165,9 +150,9 @@ TEST(crash_in_a_restore) {
   }
   (void)help_close(store, s);
   size_t events = disk_events(disk);
-  crash_everywhere(disk, 5, look_at_table);
+  size_t states = disk_crash_each(disk, 5, look_at_table);
   printf("%zu events\n", events);
-  test_count("states after power loss", moment.states);
+  test_count("states after power loss", states);
   disk_free(disk);
   env_set_default(&env_posix);
 }

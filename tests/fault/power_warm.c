@@ -49,7 +49,8 @@ static void read_hot(emb_session *s) {
     CHECK(get(s, 100 + i % HOT * 20) == 1);
 }
 
-static void look(size_t events, enum disk_loss loss) {
+static void look(struct disk *after, size_t events, enum disk_loss loss) {
+  (void)after;
   emb_store *store;
   emb_session *s;
   int more = 1;
@@ -76,7 +77,6 @@ TEST(crash_beside_a_hot_set) {
   struct disk *disk = disk_new(test_random());
   emb_store *store;
   emb_session *s;
-  size_t states = 0;
   env_set_default(disk_env(disk));
   if (!open_store(&store, &s) || !put(s, 0, KEYS, 1) || !help_close(store, s))
     return;
@@ -98,23 +98,11 @@ TEST(crash_beside_a_hot_set) {
   OK(s, emb_warm(s));
   read_hot(s);
   (void)help_close(store, s);
-  struct disk *player = disk_player(disk);
-  size_t events = disk_events(disk);
-  for (size_t e = 0; e <= events && !atomic_load(&test_state.failures); e++) {
-    disk_play(player, disk, e);
-    for (unsigned i = 0; i < help_amount(5); i++) {
-      enum disk_loss loss = (enum disk_loss)((e + i) % DISK_LOSSES);
-      struct disk *after = disk_crash(player, loss, test_random());
-      env_set_default(disk_env(after));
-      look(e, loss);
-      disk_free(after);
-      states++;
-    }
-  }
+  size_t states = disk_crash_each(disk, 5, look);
   HELP_CAME(hot_files > 0);
-  printf("%zu events, %d of the states had a hot set\n", events, hot_files);
+  printf("%zu events, %d of the states had a hot set\n", disk_events(disk),
+         hot_files);
   test_count("states after power loss", states);
-  disk_free(player);
   disk_free(disk);
   env_set_default(&env_posix);
 }

@@ -93,9 +93,6 @@ struct model {
     }                                                                          \
   } while (0)
 
-static uint32_t below(uint64_t n) { return (uint32_t)(test_random() % n); }
-static int chance(unsigned percent) { return below(100) < percent; }
-
 static int64_t key_of(const struct model *m, uint32_t i) {
   if (!m->sparse)
     return (int64_t)i;
@@ -124,7 +121,7 @@ static int32_t *view(struct model *m, int side) {
   return side == m->txn ? m->mine : m->committed;
 }
 
-static int32_t any_value(void) { return (int32_t)below(1900) - 950; }
+static int32_t any_value(void) { return (int32_t)test_below(1900) - 950; }
 
 /* ---- bookkeeping of writes ----------------------------------------------- */
 
@@ -172,10 +169,10 @@ static void all_durable(struct model *m) {
 
 /* Fills keys and rows with n random ones. */
 static void choose(struct model *m, size_t n) {
-  int near = chance(30);
-  uint32_t at = below(m->n);
+  int near = test_chance(30);
+  uint32_t at = test_below(m->n);
   for (size_t i = 0; i < n; i++) {
-    m->rows[i] = near ? (at + below(2 * n)) % m->n : below(m->n);
+    m->rows[i] = near ? (at + test_below(2 * n)) % m->n : test_below(m->n);
     m->keys[i] = key_of(m, m->rows[i]);
   }
 }
@@ -199,10 +196,10 @@ static int right(struct model *m, const char *what, uint32_t i, int32_t want,
 }
 
 static void read_some(struct model *m) {
-  int side = (int)below(2), peek = chance(30);
+  int side = (int)test_below(2), peek = test_chance(30);
   emb_session *s = m->s[side];
-  size_t n = 1 + below(m->batch);
-  float *to = chance(90) ? m->vectors : NULL;
+  size_t n = 1 + test_below(m->batch);
+  float *to = test_chance(90) ? m->vectors : NULL;
   choose(m, n);
   memset(m->found, 7, n);
   NEED(OK(s, (peek ? emb_peek : emb_get)(s, m->keys, n, to, m->found,
@@ -214,8 +211,8 @@ static void read_some(struct model *m) {
 }
 
 static void exists_some(struct model *m) {
-  int side = (int)below(2);
-  size_t n = 1 + below(BATCH_MAX);
+  int side = (int)test_below(2);
+  size_t n = 1 + test_below(BATCH_MAX);
   choose(m, n);
   NEED(OK(m->s[side], emb_exists(m->s[side], m->keys, n, m->found)));
   for (size_t i = 0; i < n; i++)
@@ -260,7 +257,7 @@ static int write_rc(const struct model *m, int side, uint32_t i) {
 /* Keys for a write.  Only the last one may be claimed by the transaction: the
 ** rows before it are written nevertheless. */
 static size_t choose_writes(struct model *m, int side, int *rc) {
-  size_t n = 1 + (chance(50) ? below(4) : below(m->batch));
+  size_t n = 1 + (test_chance(50) ? test_below(4) : test_below(m->batch));
   choose(m, n);
   *rc = EMB_OK;
   for (size_t i = 0; i < n && *rc == EMB_OK; i++) {
@@ -272,7 +269,7 @@ static size_t choose_writes(struct model *m, int side, int *rc) {
 }
 
 static void put_some(struct model *m) {
-  int side = (int)below(2), want;
+  int side = (int)test_below(2), want;
   size_t n = choose_writes(m, side, &want), done = want ? n - 1 : n;
   int32_t values[BATCH_MAX];
   for (size_t i = 0; i < n; i++) {
@@ -288,10 +285,10 @@ static void put_some(struct model *m) {
 
 /* Rewrites every second or third row, so that all extents have holes. */
 static void rewrite_many(struct model *m) {
-  int side = (int)below(2);
-  uint32_t stride = 2 + below(2);
+  int side = (int)test_below(2);
+  uint32_t stride = 2 + test_below(2);
   int32_t values[BATCH_MAX];
-  for (uint32_t i = below(stride); i < m->n;) {
+  for (uint32_t i = test_below(stride); i < m->n;) {
     size_t n = 0;
     for (; n < m->batch && i < m->n; i += stride) {
       if (write_rc(m, side, i))
@@ -310,7 +307,7 @@ static void rewrite_many(struct model *m) {
 }
 
 static void add_some(struct model *m) {
-  int side = (int)below(2), want;
+  int side = (int)test_below(2), want;
   size_t n = choose_writes(m, side, &want);
   uint32_t dim = m->config.dim;
   if (want && n > 1) { /* only a single row shows the result */
@@ -338,7 +335,7 @@ static void add_some(struct model *m) {
 }
 
 static void delete_some(struct model *m) {
-  int side = (int)below(2), want;
+  int side = (int)test_below(2), want;
   size_t n = choose_writes(m, side, &want), done = want ? n - 1 : n;
   NEED(GIVES(m->s[side], want, emb_delete(m->s[side], m->keys, n, m->found)));
   for (size_t i = 0; i < done; i++) {
@@ -351,27 +348,29 @@ static void delete_some(struct model *m) {
 
 /* Wrong rows must leave everything unchanged. */
 static void refused(struct model *m) {
-  int side = (int)below(2), done;
+  int side = (int)test_below(2), done;
   emb_session *s = m->s[side];
-  size_t n = 1 + below(m->batch);
+  size_t n = 1 + test_below(m->batch);
   choose(m, n);
   memset(m->vectors, 0, n * m->config.dim * sizeof *m->vectors);
-  m->vectors[below(n * m->config.dim)] =
-      chance(50) || m->config.type == EMB_F32 ? __builtin_nanf("") : 70000.0f;
+  m->vectors[test_below(n * m->config.dim)] =
+      test_chance(50) || m->config.type == EMB_F32 ? __builtin_nanf("")
+                                                   : 70000.0f;
   NEED(GIVES(
       s, EMB_NONFINITE,
       side == m->txn && n == 1
-          ? emb_txn_put_if(s, m->keys[0], m->vectors, 0, chance(50), &done)
-      : side == m->txn && chance(50) ? emb_txn_put(s, m->keys, n, m->vectors)
-      : chance(50)                   ? emb_put(s, m->keys, n, m->vectors, NULL)
-                   : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
+          ? emb_txn_put_if(s, m->keys[0], m->vectors, 0, test_chance(50), &done)
+      : side == m->txn && test_chance(50)
+          ? emb_txn_put(s, m->keys, n, m->vectors)
+      : test_chance(50) ? emb_put(s, m->keys, n, m->vectors, NULL)
+                        : emb_rmw(s, m->keys, n, m->vectors, NULL, NULL)));
   NEED(GIVES(s, EMB_OK, emb_put(s, m->keys, 0, m->vectors, NULL)));
 }
 
 /* ---- transactions -------------------------------------------------------- */
 
 static void begin(struct model *m) {
-  int side = (int)below(2);
+  int side = (int)test_below(2);
   NEED(OK(m->s[side], emb_begin(m->s[side])));
   m->txn = side;
   memcpy(m->mine, m->committed, m->n * sizeof *m->mine);
@@ -386,7 +385,7 @@ static void begin(struct model *m) {
 
 /* Writes one row, only if the key exists, or only if it does not. */
 static void txn_write_if(struct model *m) {
-  int present = chance(50), done = -1;
+  int present = test_chance(50), done = -1;
   int32_t value = any_value();
   choose(m, 1);
   uint32_t row = m->rows[0];
@@ -403,14 +402,14 @@ static void txn_write_if(struct model *m) {
 
 static void txn_write(struct model *m) {
   emb_session *s = m->s[m->txn];
-  size_t n = 1 + (chance(50) ? below(3) : below(m->batch));
+  size_t n = 1 + (test_chance(50) ? test_below(3) : test_below(m->batch));
   choose(m, n);
   m->prepared_at = 0;
-  if (chance(30)) {
+  if (test_chance(30)) {
     txn_write_if(m);
     return;
   }
-  if (chance(65)) {
+  if (test_chance(65)) {
     int32_t values[BATCH_MAX];
     for (size_t i = 0; i < n; i++) {
       values[i] = any_value();
@@ -455,10 +454,11 @@ static void back_to(struct model *m, const int32_t *to) {
 
 static void savepoints(struct model *m) {
   emb_session *s = m->s[m->txn];
-  int what = (int)below(10);
+  int what = (int)test_below(10);
   if (what < 5 && m->depth < DEPTH_MAX) {
-    int number = m->depth ? m->saves[m->depth - 1].number + 1 + (int)below(2)
-                          : 1 + (int)below(3);
+    int number = m->depth
+                     ? m->saves[m->depth - 1].number + 1 + (int)test_below(2)
+                     : 1 + (int)test_below(3);
     NEED(OK(s, emb_savepoint(s, number)));
     m->saves[m->depth].number = number;
     memcpy(m->saves[m->depth++].view, m->mine, m->n * sizeof *m->mine);
@@ -466,14 +466,14 @@ static void savepoints(struct model *m) {
   }
   if (m->depth == 0)
     return;
-  int at = (int)below((uint64_t)m->depth), number = m->saves[at].number;
+  int at = (int)test_below((uint64_t)m->depth), number = m->saves[at].number;
   if (what < 7) {
     NEED(OK(s, emb_savepoint_release(s, number)));
     m->depth = at;
     return;
   }
   m->prepared_at = 0;
-  if (what == 9 && chance(30)) { /* older than the first */
+  if (what == 9 && test_chance(30)) { /* older than the first */
     NEED(OK(s, emb_rollback_to(s, 0)));
     back_to(m, NULL);
     m->depth = 0;
@@ -530,7 +530,7 @@ static void transaction(struct model *m) {
     return;
   }
   NEED(CHECK_EQ_INT(emb_in_transaction(m->s[m->txn]), 1));
-  uint32_t what = below(100);
+  uint32_t what = test_below(100);
   if (what < 60)
     txn_write(m);
   else if (what < 85)
@@ -549,10 +549,10 @@ static int in_range(const struct watched *w, int64_t key) {
 
 static void scan_open(struct model *m, struct watched *w) {
   memset(&w->last, 0, sizeof w->last);
-  w->side = (int)below(2);
-  w->order = (int)below(3);
-  w->lo = chance(70) ? INT64_MIN : key_of(m, below(m->n));
-  w->hi = chance(70) ? INT64_MAX : key_of(m, below(m->n));
+  w->side = (int)test_below(2);
+  w->order = (int)test_below(3);
+  w->lo = test_chance(70) ? INT64_MIN : key_of(m, test_below(m->n));
+  w->hi = test_chance(70) ? INT64_MAX : key_of(m, test_below(m->n));
   w->started = w->aborted = 0;
   NEED(OK(m->s[w->side],
           emb_scan_open(m->s[w->side], w->lo, w->hi, w->order, &w->scan)));
@@ -590,9 +590,9 @@ static void scan_row(struct model *m, struct watched *w, int64_t key,
 
 static void scan_next(struct model *m, struct watched *w) {
   emb_session *s = m->s[w->side];
-  size_t max = 1 + below(m->batch), n;
-  int with_versions = chance(50);
-  float *to = chance(80) ? m->vectors : NULL;
+  size_t max = 1 + test_below(m->batch), n;
+  int with_versions = test_chance(50);
+  float *to = test_chance(80) ? m->vectors : NULL;
   int rc = emb_scan_next(w->scan, max, m->keys, to,
                          with_versions ? m->versions : NULL, &n);
   if (w->aborted && w->order == EMB_SCAN_ANY) {
@@ -615,14 +615,14 @@ static void scan_next(struct model *m, struct watched *w) {
 }
 
 static void scanning(struct model *m) {
-  struct watched *w = &m->scans[below(SCANS)];
+  struct watched *w = &m->scans[test_below(SCANS)];
   if (w->scan == NULL) {
-    if (chance(30))
+    if (test_chance(30))
       scan_open(m, w);
-  } else if (chance(1)) {
+  } else if (test_chance(1)) {
     scan_close(m, w);
   } else {
-    for (uint32_t i = below(20) + 1; i && w->scan != NULL && !m->stop; i--)
+    for (uint32_t i = test_below(20) + 1; i && w->scan != NULL && !m->stop; i--)
       scan_next(m, w);
   }
 }
@@ -631,24 +631,24 @@ static void scanning(struct model *m) {
 
 static void step_some(struct model *m) {
   int more = 1;
-  for (uint32_t i = below(6); i && more; i--)
+  for (uint32_t i = test_below(6); i && more; i--)
     NEED(OK(NULL, emb_step(m->store, &more)));
 }
 
 static int idle_side(const struct model *m) {
-  return m->txn < 0 ? (int)below(2) : !m->txn;
+  return m->txn < 0 ? (int)test_below(2) : !m->txn;
 }
 
 static void checkpoint(struct model *m) {
   emb_session *s = m->s[idle_side(m)];
-  NEED(OK(s, chance(70) ? emb_checkpoint(s) : emb_optimize(s)));
+  NEED(OK(s, test_chance(70) ? emb_checkpoint(s) : emb_optimize(s)));
   all_durable(m);
 }
 
 static void open_store(struct model *m) {
   static const uint32_t io[] = {EMB_IO_AUTO, EMB_IO_URING, EMB_IO_PREAD};
-  m->config.memory_bytes = chance(60) ? 1 : (uint64_t)below(12) << 20;
-  m->config.io = io[below(3)];
+  m->config.memory_bytes = test_chance(60) ? 1 : (uint64_t)test_below(12) << 20;
+  m->config.io = io[test_below(3)];
   emb_err err;
   NEED(help_open(m->dir, &m->config, &m->store, &m->s[0]));
   NEED(CHECK_EQ_INT(emb_session_open(m->store, &m->s[1], &err), EMB_OK));
@@ -661,7 +661,7 @@ static void close_store(struct model *m) {
     if (m->scans[k].scan != NULL)
       scan_close(m, &m->scans[k]);
   if (m->txn >= 0) {
-    if (chance(50)) {
+    if (test_chance(50)) {
       m->outcome = m->was_prepared ? 0 : m->outcome;
       m->txn = -1; /* closing the session rolls back */
     } else {
@@ -712,7 +712,7 @@ static void crash(struct model *m) {
   emb_session *s;
   emb_err err;
   emb_config config = m->config;
-  int doubt = m->txn >= 0 && m->prepared_at != 0, decide = chance(50);
+  int doubt = m->txn >= 0 && m->prepared_at != 0, decide = test_chance(50);
   NEED(CHECK(files_copy_dir(dir, m->dir)));
   NEED(help_open(dir, &config, &store, &s));
   if (doubt)
@@ -759,7 +759,7 @@ static void crash(struct model *m) {
 /* ---- a case -------------------------------------------------------------- */
 
 static void one_call(struct model *m) {
-  uint32_t what = below(1000);
+  uint32_t what = test_below(1000);
   if (what < 250)
     read_some(m);
   else if (what < 400)
@@ -806,7 +806,7 @@ static void load(struct model *m) {
     }
     NEED(OK(m->s[0], emb_put(m->s[0], m->keys, n, m->vectors, NULL)));
     from += (uint32_t)n;
-    if (chance(50))
+    if (test_chance(50))
       step_some(m);
   }
 }
@@ -827,7 +827,7 @@ static void model_run(uint32_t dim, uint32_t type, uint32_t n, unsigned calls) {
   m->config.type = type;
   m->config.flags = EMB_OPEN_CREATE | EMB_OPEN_STEP;
   m->n = n;
-  m->sparse = chance(50);
+  m->sparse = test_chance(50);
   m->txn = -1;
   m->batch = (4u << 20) / (dim * 4);
   m->batch = m->batch > BATCH_MAX ? BATCH_MAX : m->batch;

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "test.h"
+
 static double limit_of(double freedom) {
   const double z = 5.9978; /* of the normal distribution, 1 - 1e-9 */
   double a = 2 / (9 * freedom), root = 1 - a + z * sqrt(a);
@@ -28,4 +30,10 @@ double chance_ratio(const uint64_t *counts, const double *expected, size_t n) {
     }
   }
   return cells > 1 ? sum / limit_of((double)cells - 1) : 0;
+}
+
+float chance_normal(void) {
+  double u = ((double)(test_random() >> 11) + 1) * 0x1p-53;
+  double v = (double)(test_random() >> 11) * 0x1p-53;
+  return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }

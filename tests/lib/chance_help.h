@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** chance_help.h -- do observed counts fit the expected ones?
+** chance_help.h -- do observed counts fit the expected ones?  And random
+** numbers of a known distribution.
 **
 ** Pearson's chi-square test.  Its limit is the quantile of 1 - 1e-9 (Wilson and
 ** Hilferty's approximation, within 1 % from 10 degrees of freedom on): of a
@@ -19,5 +20,8 @@
 ** merged.  The counts add up to the expected total, so there is one degree of
 ** freedom less than there are cells. */
 double chance_ratio(const uint64_t *counts, const double *expected, size_t n);
+
+/* A number of the normal distribution, from test_random. */
+float chance_normal(void);
 
 #endif

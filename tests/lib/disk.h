@@ -106,6 +106,14 @@ enum disk_loss {
 struct disk *disk_crash(const struct disk *disk, enum disk_loss loss,
                         uint64_t seed);
 
+/* Looks at crashes at each event of the recording, of each kind, `tries` of
+** them times the amount of help_amount.  The disk after a crash is the default
+** env then, and is freed by the caller of look.  Ends early when a check has
+** failed.  Returns how many crashes there were. */
+typedef void disk_look(struct disk *after, size_t events, enum disk_loss loss);
+size_t disk_crash_each(const struct disk *recording, unsigned tries,
+                       disk_look *look);
+
 /* A hash of the durable names and bytes: nobody who opens two disks with the
 ** same one can tell them apart. */
 uint64_t disk_sum(const struct disk *disk);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env_alone.h"
+
 struct env_file {
   uint32_t number;
 };
@@ -192,12 +194,6 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
   env->release(env, lock);
 }
 
-/* No other process uses this disk. */
-static void lock_settle(struct env *env, struct env_lock *lock,
-                        enum env_lock_state state) {
-  (void)env, (void)lock, (void)state;
-}
-
 /* Held by this process, or by none. */
 static int lock_look(struct env *env, const char *path,
                      enum env_lock_state *state, int64_t *process) {
@@ -207,50 +203,6 @@ static int lock_look(struct env *env, const char *path,
   *state = is_held ? ENV_LOCK_ALONE : ENV_LOCK_FREE;
   *process = is_held ? env->process(env) : 0;
   return rc == ENOENT ? 0 : rc;
-}
-
-static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                     enum env_byte_lock how) {
-  (void)env, (void)file, (void)at, (void)how;
-  return 0;
-}
-
-static int byte_lock_lowest(struct env *env, struct env_file *file,
-                            uint64_t below, uint64_t *at) {
-  (void)env, (void)file, (void)below;
-  *at = UINT64_MAX;
-  return 0;
-}
-
-/* ---- other processes ------------------------------------------------------
-**
-** None uses this disk or sockets on it. */
-
-static int port_open(struct env *env, struct env_dir *dir, const char *name,
-                     struct env_port **port) {
-  (void)env, (void)dir, (void)name, (void)port;
-  return ENOTSUP;
-}
-
-static int peer_open(struct env *env, struct env_dir *dir, const char *name,
-                     struct env_peer **peer) {
-  (void)env, (void)dir, (void)name, (void)peer;
-  return ENOTSUP;
-}
-
-static const char *is_remote(struct env *env, struct env_dir *dir) {
-  (void)env, (void)dir;
-  return NULL;
-}
-
-/* All paths of the disk begin at its root. */
-static int absolute(struct env *env, const char *path, char *to, size_t size) {
-  size_t n = strlen(path) + 1;
-  (void)env;
-  if (n > size)
-    return ENAMETOOLONG;
-  memcpy(to, path, n);
-  return 0;
 }
 
 /* ---- queues ---------------------------------------------------------------
@@ -388,7 +340,7 @@ static void thread_join(struct env *env, void *thread) {
 }
 
 void disk_no_threads(struct env *env) {
-  env->port_open = port_open; /* a server needs a running thread */
+  env_without_ports(env); /* a server needs a running thread */
   env->thread_start = thread_start;
   env->thread_join = thread_join;
 }
@@ -451,14 +403,8 @@ void disk__env_init(struct disk *disk) {
   disk->env.identity = path_identity;
   disk->env.lock = lock_take;
   disk->env.unlock = lock_drop;
-  disk->env.lock_settle = lock_settle;
+  env_alone(&disk->env);
   disk->env.lock_look = lock_look;
-  disk->env.byte_lock = byte_lock;
-  disk->env.byte_lock_lowest = byte_lock_lowest;
-  disk->env.port_open = port_open;
-  disk->env.peer_open = peer_open;
-  disk->env.is_remote = is_remote;
-  disk->env.absolute = absolute;
   disk->env.queue_open = queue_open;
   disk->env.queue_close = queue_close;
   disk->env.queue_submit = queue_submit;

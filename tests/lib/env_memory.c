@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env_alone.h"
 #include "env_sync.h"
 
 struct node {  /* a file */
@@ -375,60 +376,11 @@ static void lock_drop(struct env *env, struct env_lock *lock) {
   free(lock);
 }
 
-static void lock_settle(struct env *env, struct env_lock *lock,
-                        enum env_lock_state state) {
-  (void)env, (void)lock, (void)state;
-}
-
 static int lock_look(struct env *env, const char *path,
                      enum env_lock_state *state, int64_t *process) {
   (void)env, (void)path;
   *state = ENV_LOCK_FREE;
   *process = 0;
-  return 0;
-}
-
-static int byte_lock(struct env *env, struct env_file *file, uint64_t at,
-                     enum env_byte_lock how) {
-  (void)env, (void)file, (void)at, (void)how;
-  return 0;
-}
-
-static int byte_lock_lowest(struct env *env, struct env_file *file,
-                            uint64_t below, uint64_t *at) {
-  (void)env, (void)file, (void)below;
-  *at = UINT64_MAX;
-  return 0;
-}
-
-/* ---- other processes --------------------------------------------------
-**
-** None uses these directories. */
-
-static int port_open(struct env *env, struct env_dir *dir, const char *name,
-                     struct env_port **port) {
-  (void)env, (void)dir, (void)name, (void)port;
-  return ENOTSUP;
-}
-
-static int peer_open(struct env *env, struct env_dir *dir, const char *name,
-                     struct env_peer **peer) {
-  (void)env, (void)dir, (void)name, (void)peer;
-  return ENOTSUP;
-}
-
-static const char *is_remote(struct env *env, struct env_dir *dir) {
-  (void)env, (void)dir;
-  return NULL;
-}
-
-/* A path is only a name. */
-static int absolute(struct env *env, const char *path, char *to, size_t size) {
-  size_t n = strlen(path) + 1;
-  (void)env;
-  if (n > size)
-    return ENAMETOOLONG;
-  memcpy(to, path, n);
   return 0;
 }
 
@@ -527,14 +479,8 @@ struct env *env_memory(void) {
   table.identity = path_identity;
   table.lock = lock_take;
   table.unlock = lock_drop;
-  table.lock_settle = lock_settle;
+  env_alone(&table);
   table.lock_look = lock_look;
-  table.byte_lock = byte_lock;
-  table.byte_lock_lowest = byte_lock_lowest;
-  table.port_open = port_open;
-  table.peer_open = peer_open;
-  table.is_remote = is_remote;
-  table.absolute = absolute;
   table.allocate = allocate;
   table.resize = resize;
   table.release = release;

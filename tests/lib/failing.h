@@ -128,4 +128,48 @@ void failing_pass(struct failing *, uint64_t us);
 int64_t failing_out(struct failing *);
 const char *failing_name(enum failing_kind);
 
+/* ---- failing each call of a test: failing_each.c ------------------------- */
+
+/* What fails, and how. */
+struct failing_case {
+  const char *name;
+  uint32_t kinds;
+  int error;
+};
+
+enum {
+  FAILING_CASE_IO,
+  FAILING_CASE_FULL,
+  FAILING_CASE_MEMORY,
+  FAILING_CASE_DESCRIPTORS,
+  FAILING_CASES
+};
+extern const struct failing_case failing_cases[FAILING_CASES];
+
+/* From the first to the second, f stands between all stores and the operating
+** system. */
+void failing_begin(struct failing *f);
+void failing_end(struct failing *f);
+
+/* One run of a test: arms f with the case and n, and returns 1 if the call
+** came.  Lasting: all calls from the n-th on fail. */
+typedef int failing_try(uint64_t n, const struct failing_case *how,
+                        int forever);
+/* Runs it for each call that stacks.h chooses until a check has failed, and
+** for one in `lasting` of them again with a lasting failure.  Returns how many
+** calls came. */
+uint64_t failing_each(const struct failing_case *how, unsigned lasting,
+                      failing_try *run);
+
+/* A check in such a run; a failure prints the call that failed, what was
+** checked, and a number. */
+#define FAILING_CHECK(f_, holds_, n_, what_, is_)                              \
+  failing_check((f_), (holds_), __FILE__, __LINE__, (n_), (what_), (is_))
+int failing_check(const struct failing *f, int holds, const char *file,
+                  int line, uint64_t n, const char *what, int is);
+/* All resources are given back. */
+#define FAILING_CHECK_OUT(f_, n_)                                              \
+  FAILING_CHECK((f_), failing_out(f_) == 0, (n_), "still out are",             \
+                (int)failing_out(f_))
+
 #endif

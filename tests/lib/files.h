@@ -43,6 +43,14 @@ void files_remove(struct files *files, struct file *file);
 /* Copies a directory without directories in it. */
 int files_copy_dir(const char *to, const char *from);
 
+/* A whole file in memory, with room for `more` bytes behind it; the caller
+** frees it.  NULL, and a failed check, if it cannot be read. */
+void *files_load(const char *path, size_t more, size_t *size);
+/* Replaces a file; 0, and a failed check, if it cannot be written. */
+int files_save(const char *path, const void *bytes, size_t size);
+/* Inverts these bits of one byte; 0, and a failed check: it is not there. */
+int files_flip(const char *path, long at, int bits);
+
 /* The slot that a reader takes; NULL if none is valid. */
 struct manifest *files_manifest(struct files *files);
 

@@ -174,6 +174,24 @@ int process_end(struct process *p) {
                     "a process ended with status 0x%x", (unsigned)status);
 }
 
+int process_fork(struct process *p, int *hear, int *say) {
+  int down[2], up[2];
+  *p = (struct process){0, -1, -1};
+  if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
+    return 0;
+  (void)fflush(stdout);
+  pid_t pid = fork();
+  int is_child = pid == 0;
+  p->pid = pid > 0 ? pid : 0;
+  (void)close(down[is_child]);
+  (void)close(up[!is_child]);
+  p->say = down[1];
+  p->hear = up[0];
+  *hear = down[0];
+  *say = up[1];
+  return is_child;
+}
+
 void process_kill(struct process *p) {
   CHECK(kill(p->pid, SIGKILL) == 0);
   process_end_killed(p);

@@ -69,6 +69,12 @@ void process_end_killed(struct process *p);
 void process_stop(const struct process *p);
 void process_go_on(const struct process *p);
 
+/* By fork: a child that goes on from here, and ends by _exit.  1 in the child,
+** which reads from `hear` and writes to `say`.  0 in the test, which closes
+** the ends of p itself; without a child, p->pid is 0 and p->hear has
+** nothing to read. */
+int process_fork(struct process *p, int *hear, int *say);
+
 /* Memory shared by all processes that map the file, zero at first; NULL, and
 ** a failed check, if there is none. */
 void *process_memory(const char *path, size_t bytes);

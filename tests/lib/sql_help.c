@@ -13,6 +13,13 @@ sqlite3 *sql_connect(const char *file, int flags) {
   return db;
 }
 
+sqlite3 *sql_connect_items(void) {
+  sqlite3 *db = sql_connect(":memory:", 0);
+  sql_runs(db, "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[1]);"
+               "INSERT INTO items VALUES(1, '[1]'), (2, '[2]'), (3, '[3]')");
+  return db;
+}
+
 int sql_runs(sqlite3 *db, const char *sql) {
   int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
   return test_check(rc == SQLITE_OK, __FILE__, __LINE__, "%.80s gave %d: %s",

@@ -15,6 +15,10 @@ int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 ** sqlite3_open_v2, besides those to read, write and create. */
 sqlite3 *sql_connect(const char *file, int flags);
 
+/* One in memory with the table items(vector FLOAT[1]), whose rows 1 to 3 hold
+** their key. */
+sqlite3 *sql_connect_items(void);
+
 /* 1 when all statements succeeded. */
 int sql_runs(sqlite3 *db, const char *sql);
 

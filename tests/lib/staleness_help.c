@@ -40,22 +40,6 @@ int get_one(emb_session *s, int64_t key, int32_t *value) {
   return rc;
 }
 
-int put_one(emb_session *s, int64_t key, int32_t value) {
-  float vector[DIM];
-  help_vector(vector, DIM, key, value);
-  return emb_put(s, &key, 1, vector, NULL);
-}
-
-int32_t peek_one(emb_session *s, int64_t key) {
-  float vector[DIM];
-  uint8_t found = 2;
-  if (!OK(s, emb_peek(s, &key, 1, vector, &found, NULL)) || !found)
-    return INT32_MIN;
-  int32_t value = help_value(vector, DIM, key);
-  CHECK(value != INT32_MIN);
-  return value;
-}
-
 int pending_of(emb_session *s, int64_t key) {
   uint32_t pending = UINT32_MAX;
   CHECK(OK(s, emb_clocks(s, &key, 1, &pending)));
@@ -63,22 +47,6 @@ int pending_of(emb_session *s, int64_t key) {
 }
 
 /* ---- many keys ----------------------------------------------------------- */
-
-int put_many(emb_session *s, int64_t from, int64_t step, int n, int32_t value) {
-  int64_t keys[CHUNK];
-  float *vectors = malloc(sizeof(float[CHUNK][DIM]));
-  int good = CHECK(vectors != NULL);
-  for (int at = 0; good && at < n; at += CHUNK) {
-    int m = n - at < CHUNK ? n - at : CHUNK;
-    for (int i = 0; i < m; i++) {
-      keys[i] = from + (at + i) * step;
-      help_vector(vectors + i * DIM, DIM, keys[i], value);
-    }
-    good = OK(s, emb_put(s, keys, (size_t)m, vectors, NULL));
-  }
-  free(vectors);
-  return good;
-}
 
 int get_until_cached(struct bounded *x, int64_t key) {
   struct timespec pause = {0, 1000000};

@@ -37,17 +37,9 @@ int bounded_close(struct bounded *x);
 /* Get; *value (or NULL) is the value of help_vector. */
 int get_one(emb_session *s, int64_t key, int32_t *value);
 
-int put_one(emb_session *s, int64_t key, int32_t value);
-
-/* The value that a peek finds; INT32_MIN: none. */
-int32_t peek_one(emb_session *s, int64_t key);
-
 int pending_of(emb_session *s, int64_t key);
 
 /* ---- many keys ----------------------------------------------------------- */
-
-/* Puts the keys from, from + step, ...: n of them. */
-int put_many(emb_session *s, int64_t from, int64_t step, int n, int32_t value);
 
 /* Gets this key, which is on disk, until the cache has made room for it: a
 ** thread provides that room. */

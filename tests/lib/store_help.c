@@ -168,6 +168,72 @@ int32_t help_value(const float *vector, uint32_t dim, int64_t key) {
   return help_is(vector, dim, key, value) ? value : INT32_MIN;
 }
 
+/* ---- rows of such vectors ------------------------------------------------ */
+
+enum { HELP_ROWS = 256 }; /* of one call */
+
+static float *help_rows(emb_session *s, int64_t n, uint32_t *dim) {
+  *dim = emb_dim(emb_session_store(s));
+  float *rows = malloc((size_t)n * *dim * sizeof *rows);
+  CHECK(rows != NULL);
+  return rows;
+}
+
+int help_put(emb_session *s, int64_t key, int32_t value) {
+  uint32_t dim;
+  float *row = help_rows(s, 1, &dim);
+  int rc = EMB_NOMEM;
+  if (row) {
+    help_vector(row, dim, key, value);
+    rc = emb_put(s, &key, 1, row, NULL);
+  }
+  free(row);
+  return rc;
+}
+
+int32_t help_peek(emb_session *s, int64_t key) {
+  uint32_t dim;
+  float *row = help_rows(s, 1, &dim);
+  uint8_t found = 0;
+  int32_t value = INT32_MIN;
+  if (row && OK(s, emb_peek(s, &key, 1, row, &found, NULL)) && found) {
+    value = help_value(row, dim, key);
+    CHECK(value != INT32_MIN);
+  }
+  free(row);
+  return value;
+}
+
+int help_put_rows(emb_session *s, int64_t first, int64_t step, int64_t n,
+                  int32_t value) {
+  int64_t keys[HELP_ROWS];
+  uint32_t dim;
+  float *rows = help_rows(s, HELP_ROWS, &dim);
+  int good = rows != NULL;
+  for (int64_t at = 0; good && at < n; at += HELP_ROWS) {
+    size_t m = (size_t)(n - at < HELP_ROWS ? n - at : HELP_ROWS);
+    for (size_t i = 0; i < m; i++) {
+      keys[i] = first + (at + (int64_t)i) * step;
+      help_vector(rows + i * dim, dim, keys[i], value);
+    }
+    good = OK(s, emb_put(s, keys, m, rows, NULL));
+  }
+  free(rows);
+  return good;
+}
+
+void help_delete_rows(emb_session *s, int64_t first, int64_t n) {
+  for (int64_t key = first; key < first + n; key++)
+    OK(s, emb_delete(s, &key, 1, NULL));
+}
+
+int help_settle(emb_store *store) {
+  int more = 1, good = 1;
+  while (good && more)
+    good = OK(NULL, emb_step(store, &more));
+  return good;
+}
+
 /* ---- sizes --------------------------------------------------------------- */
 
 uint64_t help_disk_bytes(const char *dir) {
@@ -206,6 +272,12 @@ int64_t help_rss(void) {
   return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
+int64_t help_now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static emb_stat stat_of(emb_store *store, const char *name) {
   emb_stat stats[192];
   size_t n = emb_stats(store, stats, 192);
@@ -222,6 +294,16 @@ int64_t help_stat(emb_store *store, const char *name) {
 
 const char *help_stat_text(emb_store *store, const char *name) {
   return stat_of(store, name).text;
+}
+
+int help_compare_keys(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+int help_interrupt(void *arg) {
+  (void)arg;
+  return 1;
 }
 
 unsigned help_long(void) {

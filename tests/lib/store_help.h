@@ -52,6 +52,26 @@ int help_is(const float *vector, uint32_t dim, int64_t key, int32_t value);
 ** key's. */
 int32_t help_value(const float *vector, uint32_t dim, int64_t key);
 
+/* ---- rows of such vectors ------------------------------------------------ */
+
+/* Puts one key; gives the code of emb_put. */
+int help_put(emb_session *s, int64_t key, int32_t value);
+
+/* The value that a peek finds; INT32_MIN: the key is absent. */
+int32_t help_peek(emb_session *s, int64_t key);
+
+/* Puts the n keys first, first + step, ..., all with this value; 1 when it
+** has. */
+int help_put_rows(emb_session *s, int64_t first, int64_t step, int64_t n,
+                  int32_t value);
+
+/* Deletes the n keys from `first` on, one by one. */
+void help_delete_rows(emb_session *s, int64_t first, int64_t n);
+
+/* Does background work until there is none, as the threads do; 1 when it
+** has. */
+int help_settle(emb_store *store);
+
 /* ---- sizes --------------------------------------------------------------- */
 
 /* Bytes of disk that the files of a directory occupy. */
@@ -63,8 +83,21 @@ int help_entries(const char *dir);
 /* Bytes of memory that this process has. */
 int64_t help_rss(void);
 
+/* Milliseconds of a clock that never goes back. */
+int64_t help_now_ms(void);
+
 int64_t help_stat(emb_store *store, const char *name);
 const char *help_stat_text(emb_store *store, const char *name);
+
+/* ---- for calls that take a function -------------------------------------- */
+
+/* For qsort: int64_t, ascending. */
+int help_compare_keys(const void *a, const void *b);
+
+/* For emb_session_interrupt: stops a call at once. */
+int help_interrupt(void *arg);
+
+/* ---- amounts ------------------------------------------------------------- */
 
 /* LONG=n in the environment makes tests n times as long. */
 unsigned help_long(void);

@@ -130,6 +130,21 @@ static inline uint64_t test_random(void) {
   return test_random_from(&test_state.random);
 }
 
+/* Below n. */
+static inline uint32_t test_below(uint64_t n) {
+  return (uint32_t)(test_random() % n);
+}
+
+/* 1 in so many of a hundred cases. */
+static inline int test_chance(unsigned percent) {
+  return test_below(100) < percent;
+}
+
+/* From -1 to 1. */
+static inline double test_unit(void) {
+  return (double)(int64_t)test_random() * 0x1p-63;
+}
+
 /* For nftw: removes a file or an empty directory. */
 int test_remove_entry(const char *path, const struct stat *st, int type,
                       struct FTW *ftw);

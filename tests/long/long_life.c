@@ -441,12 +441,6 @@ static void keep_max(int64_t *max, int64_t value) {
   *max = value > *max ? value : *max;
 }
 
-static void settle(void) {
-  for (int more = 1; more;)
-    if (!OK(NULL, emb_step(w.store, &more)))
-      return;
-}
-
 static void disk_is_bounded(const char *when) {
   uint64_t live = (uint64_t)SLOTS * REC_BYTES, bytes = help_disk_bytes(w.dir);
   double ratio = (double)bytes / (double)live;
@@ -459,12 +453,12 @@ static void disk_is_bounded(const char *when) {
 /* Called when no thread works. */
 static void sample(int third, int caught_up) {
   uint64_t live = (uint64_t)SLOTS * REC_BYTES;
-  settle();
+  (void)help_settle(w.store);
   CHECK((uint64_t)help_stat(w.store, "log_bytes") <=
         live * 9 / 4 + LOG_SLACK_BYTES);
   if (caught_up) {
     pause_ms(1100); /* compaction leaves the rest until writes stop */
-    settle();
+    (void)help_settle(w.store);
     disk_is_bounded("caught up");
     long_at_most(long_threads, samples.threads + OPEN_THREADS, "threads");
   }

@@ -408,14 +408,6 @@ static int is_there(const struct file_slot *p) {
   return p->version > 0 && !p->is_deleted && p->put_at + TTL > w.told;
 }
 
-/* Steps until no background work is left. */
-static int settle(emb_store *store) {
-  int more = 1, good = 1;
-  while (good && more)
-    good = OK(NULL, emb_step(store, &more));
-  return good;
-}
-
 /* Compares the source with the rows put; *rows: all of its rows. */
 static int source_is_right(struct rows *rows) {
   emb_session *s = w.source.s;
@@ -424,7 +416,7 @@ static int source_is_right(struct rows *rows) {
   float vectors[BATCH * DIM];
   uint8_t found[BATCH];
   if (!OK(s, emb_expire(s, NULL)) || !OK(s, emb_evict(s, NULL)) ||
-      !settle(w.source.store) || !all_rows(s, rows) ||
+      !help_settle(w.source.store) || !all_rows(s, rows) ||
       !CHECK_EQ_INT(emb_count(s), (int64_t)rows->n))
     return 0;
   for (uint32_t at = 0; at < SLOTS; at += BATCH) {

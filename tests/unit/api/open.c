@@ -8,6 +8,7 @@
 ** that it reads (child_main).
 */
 #include "store_help.h"
+#include "files.h"
 
 #include <fcntl.h>
 #include <float.h>
@@ -26,12 +27,6 @@ enum { DIM = 3 };
 static const emb_config plain = {.dim = DIM,
                                  .flags = EMB_OPEN_CREATE | EMB_OPEN_ALONE};
 
-static int put_one(emb_session *s, int64_t key, int32_t value) {
-  float x[DIM];
-  help_vector(x, DIM, key, value);
-  return emb_put(s, &key, 1, x, NULL);
-}
-
 /* INT32_MIN: absent; INT32_MAX: an error. */
 static int32_t get_one(emb_session *s, int64_t key) {
   float x[DIM];
@@ -42,12 +37,6 @@ static int32_t get_one(emb_session *s, int64_t key) {
 }
 
 #define IS(s_, key_, value_) CHECK_EQ_INT(get_one((s_), (key_)), (value_))
-
-static int write_file(const char *path, const char *text, size_t bytes) {
-  FILE *f = fopen(path, "we");
-  size_t n = f != NULL ? fwrite(text, 1, bytes, f) : 0;
-  return CHECK(f != NULL && fclose(f) == 0 && n == bytes);
-}
 
 /* An open that must fail with this code and a text that holds `part`. */
 static void refuses(const char *dir, const emb_config *config, int code,
@@ -72,7 +61,7 @@ static int64_t obey(emb_store *store, emb_session *s, const char *line) {
   if (sscanf(line, "get %lld", &key) == 1)
     return get_one(s, key);
   if (sscanf(line, "put %lld %lld", &key, &value) == 2)
-    return put_one(s, key, (int32_t)value);
+    return help_put(s, key, (int32_t)value);
   if (sscanf(line, "txn put %lld %lld", &key, &value) == 2) {
     float x[DIM];
     int64_t k = key;
@@ -82,7 +71,7 @@ static int64_t obey(emb_store *store, emb_session *s, const char *line) {
   if (sscanf(line, "rewrite %lld %lld", &key, &value) == 2) {
     /* keys below `key` get `value`, then a checkpoint */
     for (int64_t k = 0; k < key; k++) {
-      int rc = put_one(s, k, (int32_t)value);
+      int rc = help_put(s, k, (int32_t)value);
       if (rc)
         return rc;
     }
@@ -241,16 +230,16 @@ TEST(open_refuses) {
   c.io = 0;
   CHECK_EQ_INT(help_entries(dir), -1);
   refuses(help_path("a/b/c"), &c, EMB_CANTOPEN, "a/b/c");
-  if (write_file(help_path("file"), "x", 1)) {
+  if (files_save(help_path("file"), "x", 1)) {
     refuses(help_path("file"), &c, EMB_CANTOPEN, "file");
     refuses(help_path("file/store"), &c, EMB_CANTOPEN, "file/store");
   }
   char text[8192];
   memset(text, 'x', sizeof text);
   (void)mkdir(dir, 0755);
-  if (write_file(help_path("store/manifest"), text, sizeof text))
+  if (files_save(help_path("store/manifest"), text, sizeof text))
     refuses(dir, &c, EMB_NOTADB, "store");
-  if (write_file(help_path("store/manifest"), text, 100))
+  if (files_save(help_path("store/manifest"), text, 100))
     refuses(dir, &c, EMB_NOTADB, "store");
   CHECK_EQ_INT(help_entries(dir), 1);
 }
@@ -262,9 +251,9 @@ TEST(open_parts_missing) {
   char a[512], b[512];
   (void)snprintf(a, sizeof a, "%s", help_path("a"));
   (void)snprintf(b, sizeof b, "%s", help_path("b"));
-  if (!help_open(a, &plain, &store, &s) || !OK(s, put_one(s, 1, 1)) ||
+  if (!help_open(a, &plain, &store, &s) || !OK(s, help_put(s, 1, 1)) ||
       !help_close(store, s) || !help_open(b, &plain, &store, &s) ||
-      !OK(s, put_one(s, 1, 2)) || !help_close(store, s))
+      !OK(s, help_put(s, 1, 2)) || !help_close(store, s))
     return;
   CHECK_EQ_INT(rename(help_path("a/log"), help_path("a/old")), 0);
   refuses(a, &plain, EMB_CANTOPEN, "log");
@@ -315,7 +304,7 @@ TEST(open_readonly) {
   float x[DIM] = {1, 2, 3};
   uint8_t found;
   const char *dir = help_path("store");
-  if (!help_open(dir, &c, &store, &s) || !OK(s, put_one(s, 1, 5)) ||
+  if (!help_open(dir, &c, &store, &s) || !OK(s, help_put(s, 1, 5)) ||
       !help_close(store, s))
     return;
   c.flags = EMB_OPEN_READONLY;
@@ -323,7 +312,7 @@ TEST(open_readonly) {
     return;
   IS(s, 1, 5);
   CHECK_EQ_INT(emb_count(s), 1);
-  GIVES(s, EMB_READONLY, put_one(s, 1, 6));
+  GIVES(s, EMB_READONLY, help_put(s, 1, 6));
   CHECK(strstr(emb_errmsg(s), "read-only") != NULL);
   CHECK_EQ_INT(emb_errcode(s), EMB_READONLY);
   GIVES(s, EMB_READONLY, emb_rmw(s, &key, 1, x, &found, NULL));
@@ -338,7 +327,7 @@ TEST(open_readonly) {
   emb_store *writer;
   if (CHECK_EQ_INT(emb_open(dir, &plain, &writer, NULL), 0)) {
     CHECK(writer == store);
-    OK(s, put_one(s, 1, 6));
+    OK(s, help_put(s, 1, 6));
     CHECK_EQ_INT(emb_close(writer, NULL), 0);
   }
   help_close(store, s);
@@ -353,12 +342,12 @@ TEST(open_shared) {
   (void)snprintf(link, sizeof link, "%s", help_path("link"));
   (void)snprintf(slash, sizeof slash, "%s//", dir);
   CHECK_EQ_INT(symlink(dir, link), 0);
-  if (!help_open(dir, &plain, &first, &s) || !OK(s, put_one(s, 1, 1)) ||
+  if (!help_open(dir, &plain, &first, &s) || !OK(s, help_put(s, 1, 1)) ||
       !help_open(link, &plain, &second, &t))
     return;
   CHECK(first == second);
   IS(t, 1, 1);
-  OK(t, put_one(t, 1, 2));
+  OK(t, help_put(t, 1, 2));
   IS(s, 1, 2);
   emb_config replace = plain;
   replace.flags |= EMB_OPEN_EXCLUSIVE;
@@ -368,7 +357,7 @@ TEST(open_shared) {
   IS(t, 1, 2);
   CHECK_EQ_INT(emb_close(first, &err), EMB_MISUSE);
   CHECK(strstr(err.text, "session") != NULL);
-  OK(s, put_one(s, 1, 3)); /* nothing was closed */
+  OK(s, help_put(s, 1, 3)); /* nothing was closed */
   emb_session_close(t);
   CHECK_EQ_INT(emb_close(first, NULL), EMB_MISUSE);
   if (!help_close(first, s) || !help_open(slash, &plain, &first, &s))
@@ -392,7 +381,7 @@ TEST(open_destroy) {
   (void)snprintf(dir, sizeof dir, "%s", help_path("store"));
   CHECK_EQ_INT(emb_destroy(dir, &err), 0);
   CHECK_EQ_INT(emb_destroy(help_path("a/b"), NULL), 0);
-  if (!help_open(dir, &plain, &store, &s) || !OK(s, put_one(s, 1, 1)))
+  if (!help_open(dir, &plain, &store, &s) || !OK(s, help_put(s, 1, 1)))
     return;
   CHECK_EQ_INT(emb_destroy(dir, &err), EMB_LOCKED);
   CHECK(strstr(err.text, dir) != NULL);
@@ -404,7 +393,7 @@ TEST(open_destroy) {
   CHECK_EQ_INT(emb_destroy(dir, &err), EMB_BUSY);
   CHECK_EQ_INT(ask(&c, "get 1"), 2);
   child_close(&c);
-  if (write_file(help_path("store/mine.txt"), "x", 1)) {
+  if (files_save(help_path("store/mine.txt"), "x", 1)) {
     CHECK_EQ_INT(emb_destroy(dir, &err), 0);
     CHECK_EQ_INT(help_entries(dir), 1);
     CHECK_EQ_INT(unlink(help_path("store/mine.txt")), 0);
@@ -446,7 +435,7 @@ TEST(process_reader) {
   emb_session *s;
   struct child c;
   const char *dir = help_path("store");
-  if (!help_open(dir, &plain, &store, &s) || !OK(s, put_one(s, 1, 1)) ||
+  if (!help_open(dir, &plain, &store, &s) || !OK(s, help_put(s, 1, 1)) ||
       !OK(s, emb_checkpoint(s)))
     return;
   CHECK_EQ_INT(emb_is_owner(store), 1);
@@ -455,8 +444,8 @@ TEST(process_reader) {
   CHECK_EQ_INT(ask(&c, "owner"), 0);
   CHECK_EQ_INT(ask(&c, "put 1 9"), EMB_BUSY);
   CHECK_EQ_INT(ask(&c, "begin"), EMB_BUSY);
-  OK(s, put_one(s, 1, 2));
-  OK(s, put_one(s, 2, 2));
+  OK(s, help_put(s, 1, 2));
+  OK(s, help_put(s, 2, 2));
   pause_ms(20);
   CHECK_EQ_INT(ask(&c, "get 1"), 1);
   CHECK_EQ_INT(ask(&c, "get 2"), INT32_MIN);
@@ -465,7 +454,7 @@ TEST(process_reader) {
   CHECK_EQ_INT(ask(&c, "get 1"), 2);
   CHECK_EQ_INT(ask(&c, "get 2"), 2);
   CHECK_EQ_INT(ask(&c, "count"), 2);
-  OK(s, put_one(s, 3, 3));
+  OK(s, help_put(s, 3, 3));
   help_close(store, s);
   /* The owner has closed: its last rows are there, and the child may write. */
   pause_ms(20);
@@ -475,10 +464,10 @@ TEST(process_reader) {
   if (help_open(dir, &plain, &store, &s)) {
     IS(s, 3, 3);
     CHECK_EQ_INT(emb_is_owner(store), 0);
-    GIVES(s, EMB_BUSY, put_one(s, 3, 5));
+    GIVES(s, EMB_BUSY, help_put(s, 3, 5));
     CHECK(strstr(emb_errmsg(s), "another process") != NULL);
     child_close(&c);
-    OK(s, put_one(s, 4, 4)); /* now the store is free */
+    OK(s, help_put(s, 4, 4)); /* now the store is free */
     IS(s, 3, 4);
     help_close(store, s);
   }
@@ -518,7 +507,7 @@ TEST(process_killed) {
   IS(s, 5, 5); /* made durable by the prepare */
   CHECK_EQ_INT(emb_is_owner(store), 1);
   CHECK_EQ_INT(emb_in_doubt(store), number);
-  GIVES(s, EMB_LOCKED, put_one(s, 1, 9));
+  GIVES(s, EMB_LOCKED, help_put(s, 1, 9));
   GIVES(s, EMB_LOCKED, emb_begin(s));
   CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, NULL), 0);
   CHECK_EQ_INT(emb_in_doubt(store), 0);
@@ -527,7 +516,7 @@ TEST(process_killed) {
   IS(s, 2, 1);
   IS(s, 3, 2);
   CHECK(help_verify(s));
-  OK(s, put_one(s, 1, 4));
+  OK(s, help_put(s, 1, 4));
   help_close(store, s);
 
   CHECK_EQ_INT(child_start(&c, dir, EMB_OPEN_CREATE), 0);
@@ -662,7 +651,7 @@ TEST(process_fork) {
   float x[DIM] = {1, 2, 3};
   uint64_t number;
   const char *dir = help_path("store");
-  if (!help_open(dir, &plain, &store, &s) || !OK(s, put_one(s, 1, 1)) ||
+  if (!help_open(dir, &plain, &store, &s) || !OK(s, help_put(s, 1, 1)) ||
       !OK(s, emb_begin(s)) || !OK(s, emb_txn_put(s, &key, 1, x)))
     return;
   pid_t pid = fork();
@@ -707,8 +696,8 @@ TEST(process_temporary) {
     return;
   CHECK(a != b);
   CHECK_EQ_INT(emb_is_owner(a), 1);
-  OK(s, put_one(s, 1, 1));
-  OK(t, put_one(t, 1, 2));
+  OK(s, help_put(s, 1, 1));
+  OK(t, help_put(t, 1, 2));
   IS(s, 1, 1);
   IS(t, 1, 2);
   OK(s, emb_begin(s));
@@ -770,7 +759,7 @@ TEST(write_refuses_values) {
   for (uint32_t type = 0; type < 2; type++) {
     c.type = type;
     if (!help_open(help_path(type ? "half" : "single"), &c, &store, &s) ||
-        !OK(s, put_one(s, 1, 10)))
+        !OK(s, help_put(s, 1, 10)))
       return;
     refuses_value(s, __builtin_nanf(""), "non-finite");
     refuses_value(s, __builtin_inff(), "non-finite");

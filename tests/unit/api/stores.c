@@ -19,11 +19,7 @@ static int make(const char *dir) {
   emb_session *s;
   if (!help_open(dir, &config, &store, &s))
     return 0;
-  for (int64_t key = 0; key < KEYS; key++) {
-    float vector[DIM];
-    help_vector(vector, DIM, key, 1);
-    OK(s, emb_put(s, &key, 1, vector, NULL));
-  }
+  help_put_rows(s, 0, 1, KEYS, 1);
   return help_close(store, s);
 }
 

@@ -6,7 +6,7 @@
 ** (/dev/shm), buffered and direct: a caller must see no difference.  Each test
 ** of queues runs with both kinds.
 */
-#include "test.h"
+#include "store_help.h"
 
 #include "engine/base/err.h"
 #include "engine/base/env/env_queue.h"
@@ -25,18 +25,9 @@
 
 static struct env *const env = &env_posix;
 
-/* A path in the test's directory; valid until the fourth call from here. */
-static const char *in_dir(const char *name) {
-  static char paths[4][512];
-  static unsigned round;
-  char *path = paths[round++ % 4];
-  (void)snprintf(path, sizeof paths[0], "%s/%s", test_state.dir, name);
-  return path;
-}
-
 static struct env_file *open_in_dir(const char *name, int flags) {
   struct env_file *file = NULL;
-  CHECK_EQ_INT(env->open(env, in_dir(name), flags, &file), 0);
+  CHECK_EQ_INT(env->open(env, help_path(name), flags, &file), 0);
   return file;
 }
 
@@ -204,18 +195,18 @@ TEST(open_reports_errors) {
     return;
   struct env_file *file = NULL;
   int create = ENV_WRITE | ENV_CREATE | ENV_EXCLUSIVE | ENV_DIRECT;
-  CHECK_EQ_INT(env->open(env, in_dir("f"), ENV_WRITE, &file), ENOENT);
-  CHECK_EQ_INT(env->open(env, in_dir("d/f"), create, &file), ENOENT);
+  CHECK_EQ_INT(env->open(env, help_path("f"), ENV_WRITE, &file), ENOENT);
+  CHECK_EQ_INT(env->open(env, help_path("d/f"), create, &file), ENOENT);
   CHECK_EQ_INT(env->open(env, test_state.dir, ENV_WRITE, &file), EISDIR);
   CHECK(file == NULL);
-  if (!CHECK_EQ_INT(env->open(env, in_dir("f"), create, &file), 0))
+  if (!CHECK_EQ_INT(env->open(env, help_path("f"), create, &file), 0))
     return;
   env->close(env, file);
-  CHECK_EQ_INT(env->open(env, in_dir("f"), create, &file), EEXIST);
+  CHECK_EQ_INT(env->open(env, help_path("f"), create, &file), EEXIST);
   /* nothing is opened through a link */
-  CHECK_EQ_INT(symlink("f", in_dir("link")), 0);
-  CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_READ, &file), ELOOP);
-  CHECK_EQ_INT(env->open(env, in_dir("link"), ENV_WRITE | ENV_CREATE, &file),
+  CHECK_EQ_INT(symlink("f", help_path("link")), 0);
+  CHECK_EQ_INT(env->open(env, help_path("link"), ENV_READ, &file), ELOOP);
+  CHECK_EQ_INT(env->open(env, help_path("link"), ENV_WRITE | ENV_CREATE, &file),
                ELOOP);
 }
 
@@ -236,25 +227,26 @@ TEST(only_regular_files_are_opened) {
   struct env_lock *lock = NULL;
   if (test_dir() == NULL)
     return;
-  CHECK_EQ_INT(mkfifo(in_dir("fifo"), 0600), 0);
-  CHECK_EQ_INT(make_socket(in_dir("socket")), 0);
-  CHECK_EQ_INT(mkdir(in_dir("directory"), 0700), 0);
-  CHECK_EQ_INT(symlink("nowhere", in_dir("link")), 0);
+  CHECK_EQ_INT(mkfifo(help_path("fifo"), 0600), 0);
+  CHECK_EQ_INT(make_socket(help_path("socket")), 0);
+  CHECK_EQ_INT(mkdir(help_path("directory"), 0700), 0);
+  CHECK_EQ_INT(symlink("nowhere", help_path("link")), 0);
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-    CHECK_EQ_INT(env->open(env, in_dir("fifo"), flags[i], &file), ENOTBLK);
-    CHECK_EQ_INT(env->open(env, in_dir("socket"), flags[i], &file), ENOTBLK);
+    CHECK_EQ_INT(env->open(env, help_path("fifo"), flags[i], &file), ENOTBLK);
+    CHECK_EQ_INT(env->open(env, help_path("socket"), flags[i], &file), ENOTBLK);
     CHECK_EQ_INT(env->open(env, "/dev/zero", flags[i], &file), ENOTBLK);
-    CHECK_EQ_INT(env->open(env, in_dir("directory"), flags[i], &file), EISDIR);
-    CHECK_EQ_INT(env->open(env, in_dir("link"), flags[i], &file), ELOOP);
+    CHECK_EQ_INT(env->open(env, help_path("directory"), flags[i], &file),
+                 EISDIR);
+    CHECK_EQ_INT(env->open(env, help_path("link"), flags[i], &file), ELOOP);
   }
   CHECK(file == NULL);
-  CHECK_EQ_INT(env->lock(env, in_dir("fifo"), &lock), ENOTBLK);
-  CHECK_EQ_INT(env->lock(env, in_dir("socket"), &lock), ENOTBLK);
+  CHECK_EQ_INT(env->lock(env, help_path("fifo"), &lock), ENOTBLK);
+  CHECK_EQ_INT(env->lock(env, help_path("socket"), &lock), ENOTBLK);
   CHECK_EQ_INT(env->lock(env, "/dev/zero", &lock), ENOTBLK);
-  CHECK_EQ_INT(env->lock(env, in_dir("directory"), &lock), EISDIR);
-  CHECK_EQ_INT(env->lock(env, in_dir("link"), &lock), ELOOP);
+  CHECK_EQ_INT(env->lock(env, help_path("directory"), &lock), EISDIR);
+  CHECK_EQ_INT(env->lock(env, help_path("link"), &lock), ELOOP);
   CHECK(lock == NULL);
-  CHECK_EQ_INT(access(in_dir("nowhere"), F_OK), -1);
+  CHECK_EQ_INT(access(help_path("nowhere"), F_OK), -1);
 }
 
 /* O_NONBLOCK, which let a FIFO be refused without waiting, is cleared: with it
@@ -362,7 +354,7 @@ TEST(reserve_takes_blocks) {
   CHECK_EQ_INT(env->size(env, file, &size), 0);
   CHECK_EQ_INT(size, 16 * BLOCK);
   struct stat st;
-  CHECK_EQ_INT(stat(in_dir("r"), &st), 0);
+  CHECK_EQ_INT(stat(help_path("r"), &st), 0);
   CHECK((uint64_t)st.st_blocks * 512 >= 16 * BLOCK);
   CHECK_EQ_INT(env->read(env, file, back, 8, 0), 0);
   CHECK_STR(back, bytes);
@@ -410,7 +402,7 @@ TEST(open_never_gives_a_standard_descriptor) {
   if (child == 0) {
     struct env_file *file = NULL;
     (void)close(STDIN_FILENO);
-    if (env->open(env, in_dir("f"), ENV_WRITE | ENV_CREATE, &file) != 0)
+    if (env->open(env, help_path("f"), ENV_WRITE | ENV_CREATE, &file) != 0)
       _exit(2);
     _exit(file->fd > STDERR_FILENO && fcntl(STDIN_FILENO, F_GETFD) < 0 ? 0 : 1);
   }
@@ -430,29 +422,29 @@ TEST(directories) {
   if (test_dir() == NULL)
     return;
   int counts[3] = {0};
-  CHECK_EQ_INT(env->make_dir(env, in_dir("d")), 0);
-  CHECK_EQ_INT(env->make_dir(env, in_dir("d")), EEXIST);
-  CHECK_EQ_INT(env->list_dir(env, in_dir("d"), count_names, counts), 0);
+  CHECK_EQ_INT(env->make_dir(env, help_path("d")), 0);
+  CHECK_EQ_INT(env->make_dir(env, help_path("d")), EEXIST);
+  CHECK_EQ_INT(env->list_dir(env, help_path("d"), count_names, counts), 0);
   CHECK_EQ_INT(counts[0] + counts[1] + counts[2], 0);
-  CHECK_EQ_INT(env->make_dir(env, in_dir("d/a")), 0);
+  CHECK_EQ_INT(env->make_dir(env, help_path("d/a")), 0);
   env->close(env, open_in_dir("d/x", ENV_WRITE | ENV_CREATE));
-  CHECK_EQ_INT(env->rename(env, in_dir("d/x"), in_dir("d/b")), 0);
+  CHECK_EQ_INT(env->rename(env, help_path("d/x"), help_path("d/b")), 0);
   struct env_dir *dir;
-  CHECK_EQ_INT(env->open_dir(env, in_dir("d"), &dir), 0);
+  CHECK_EQ_INT(env->open_dir(env, help_path("d"), &dir), 0);
   CHECK_EQ_INT(env->sync_dir(env, dir), 0);
-  CHECK_EQ_INT(env->list_dir(env, in_dir("d"), count_names, counts), 0);
+  CHECK_EQ_INT(env->list_dir(env, help_path("d"), count_names, counts), 0);
   CHECK_EQ_INT(counts[0], 1);
   CHECK_EQ_INT(counts[1], 1);
   CHECK_EQ_INT(counts[2], 0);
-  CHECK_EQ_INT(env->remove_dir(env, in_dir("d")), ENOTEMPTY);
-  CHECK_EQ_INT(env->unlink(env, in_dir("d/b")), 0);
-  CHECK_EQ_INT(env->unlink(env, in_dir("d/b")), ENOENT);
-  CHECK_EQ_INT(env->remove_dir(env, in_dir("d/a")), 0);
-  CHECK_EQ_INT(env->remove_dir(env, in_dir("d")), 0);
-  CHECK_EQ_INT(env->list_dir(env, in_dir("d"), count_names, counts), ENOENT);
+  CHECK_EQ_INT(env->remove_dir(env, help_path("d")), ENOTEMPTY);
+  CHECK_EQ_INT(env->unlink(env, help_path("d/b")), 0);
+  CHECK_EQ_INT(env->unlink(env, help_path("d/b")), ENOENT);
+  CHECK_EQ_INT(env->remove_dir(env, help_path("d/a")), 0);
+  CHECK_EQ_INT(env->remove_dir(env, help_path("d")), 0);
+  CHECK_EQ_INT(env->list_dir(env, help_path("d"), count_names, counts), ENOENT);
   CHECK_EQ_INT(env->sync_dir(env, dir), 0); /* still that directory */
   env->close_dir(env, dir);
-  CHECK_EQ_INT(env->open_dir(env, in_dir("d"), &dir), ENOENT);
+  CHECK_EQ_INT(env->open_dir(env, help_path("d"), &dir), ENOENT);
 }
 
 TEST(identity_is_of_the_file_not_the_name) {
@@ -461,13 +453,13 @@ TEST(identity_is_of_the_file_not_the_name) {
   uint64_t a[2], b[2], other[2];
   env->close(env, open_in_dir("a", ENV_WRITE | ENV_CREATE));
   env->close(env, open_in_dir("other", ENV_WRITE | ENV_CREATE));
-  CHECK_EQ_INT(link(in_dir("a"), in_dir("b")), 0);
-  CHECK_EQ_INT(env->identity(env, in_dir("a"), a), 0);
-  CHECK_EQ_INT(env->identity(env, in_dir("b"), b), 0);
-  CHECK_EQ_INT(env->identity(env, in_dir("other"), other), 0);
+  CHECK_EQ_INT(link(help_path("a"), help_path("b")), 0);
+  CHECK_EQ_INT(env->identity(env, help_path("a"), a), 0);
+  CHECK_EQ_INT(env->identity(env, help_path("b"), b), 0);
+  CHECK_EQ_INT(env->identity(env, help_path("other"), other), 0);
   CHECK(memcmp(a, b, sizeof a) == 0);
   CHECK(memcmp(a, other, sizeof a) != 0);
-  CHECK_EQ_INT(env->identity(env, in_dir("absent"), a), ENOENT);
+  CHECK_EQ_INT(env->identity(env, help_path("absent"), a), ENOENT);
 }
 
 /* ---- lock files ---------------------------------------------------------- */
@@ -495,15 +487,15 @@ TEST(lock_excludes_other_processes) {
   if (test_dir() == NULL)
     return;
   struct env_lock *lock = NULL;
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), 0);
-  if (!CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), 0);
+  if (!CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     return;
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   /* the child has closed its copy of our descriptor: that changes nothing */
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   env->unlock(env, lock);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), 0);
-  CHECK_EQ_INT(env->lock(env, in_dir("no/lock"), &lock), ENOENT);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), 0);
+  CHECK_EQ_INT(env->lock(env, help_path("no/lock"), &lock), ENOENT);
 }
 
 /* Returns how another process sees the lock held, or -1. */
@@ -530,25 +522,25 @@ TEST(lock_is_settled_or_not) {
   struct env_lock *lock = NULL;
   if (test_dir() == NULL)
     return;
-  CHECK_EQ_INT(seen_in_child(in_dir("absent")), ENV_LOCK_FREE);
-  if (!CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+  CHECK_EQ_INT(seen_in_child(help_path("absent")), ENV_LOCK_FREE);
+  if (!CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     return;
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_UNSETTLED);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_UNSETTLED);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   env->lock_settle(env, lock, ENV_LOCK_SERVES);
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_SERVES);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   env->lock_settle(env, lock, ENV_LOCK_ALONE);
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_ALONE);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_ALONE);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   env->unlock(env, lock);
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_FREE);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_FREE);
   /* An earlier version's lock: a record lock on the whole file. */
-  int fd = open(in_dir("lock"), O_RDWR | O_CLOEXEC);
+  int fd = open(help_path("lock"), O_RDWR | O_CLOEXEC);
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   CHECK(fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0);
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_SERVES);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   (void)close(fd);
 }
 
@@ -557,18 +549,18 @@ TEST(lock_belongs_to_the_open_file) {
   struct env_lock *lock = NULL, *again = NULL;
   int64_t process = 0;
   if (test_dir() == NULL ||
-      !CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+      !CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     return;
-  CHECK_EQ_INT(env->lock(env, in_dir("lock"), &again), EAGAIN);
-  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_UNSETTLED);
+  CHECK_EQ_INT(env->lock(env, help_path("lock"), &again), EAGAIN);
+  CHECK_EQ_INT(seen_here(help_path("lock"), &process), ENV_LOCK_UNSETTLED);
   CHECK_EQ_INT(process, getpid());
-  int fd = open(in_dir("lock"), O_RDWR | O_CLOEXEC);
+  int fd = open(help_path("lock"), O_RDWR | O_CLOEXEC);
   struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
   CHECK(fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0);
   (void)close(fd);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), EAGAIN);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), EAGAIN);
   env->unlock(env, lock);
-  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_FREE);
+  CHECK_EQ_INT(seen_here(help_path("lock"), &process), ENV_LOCK_FREE);
 }
 
 /* Starts a process that takes the lock and a byte lock, forks a child that
@@ -584,8 +576,8 @@ static pid_t leave_child_behind(const int until[2]) {
     struct env_lock *lock = NULL;
     struct env_file *file = NULL;
     char byte;
-    if (env->lock(env, in_dir("lock"), &lock) ||
-        env->open(env, in_dir("short"), ENV_WRITE, &file) ||
+    if (env->lock(env, help_path("lock"), &lock) ||
+        env->open(env, help_path("short"), ENV_WRITE, &file) ||
         env->byte_lock(env, file, 7, ENV_BYTE_SHARED))
       _exit(1);
     pid_t left_behind = fork();
@@ -616,8 +608,8 @@ TEST(locks_do_not_live_on_in_a_child) {
   make_file_of_5000();
   pid_t left = leave_child_behind(until);
   CHECK(left > 0 && kill(left, 0) == 0);
-  CHECK_EQ_INT(seen_here(in_dir("lock"), &process), ENV_LOCK_FREE);
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 0), 0);
+  CHECK_EQ_INT(seen_here(help_path("lock"), &process), ENV_LOCK_FREE);
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 0), 0);
   struct env_file *file = open_in_dir("short", ENV_READ);
   uint64_t at = 0;
   if (file) {
@@ -634,14 +626,14 @@ TEST(child_does_not_drop_locks) {
   struct env_lock *lock = NULL;
   int status = -1;
   if (test_dir() == NULL ||
-      !CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+      !CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     return;
   env->lock_settle(env, lock, ENV_LOCK_SERVES);
   pid_t child = fork();
   if (child == 0)
     _exit(0);
   CHECK_EQ_INT(waitpid(child, &status, 0), child);
-  CHECK_EQ_INT(seen_in_child(in_dir("lock")), ENV_LOCK_SERVES);
+  CHECK_EQ_INT(seen_in_child(help_path("lock")), ENV_LOCK_SERVES);
   env->unlock(env, lock);
 }
 
@@ -672,13 +664,13 @@ TEST(byte_locks) {
   b = open_in_dir("short", ENV_READ);
   if (a == NULL || b == NULL)
     return;
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), UINT64_C(1) << 61), -1);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), UINT64_C(1) << 61), -1);
   CHECK_EQ_INT(env->byte_lock(env, a, 30, ENV_BYTE_SHARED), 0);
   CHECK_EQ_INT(env->byte_lock(env, b, 20, ENV_BYTE_SHARED), 0);
   CHECK_EQ_INT(env->byte_lock(env, b, 30, ENV_BYTE_SHARED), 0);
   CHECK_EQ_INT(env->byte_lock(env, a, 0, ENV_BYTE_SHARED), 0);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 0);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 0), -1);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 100), 0);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 0), -1);
   /* Locks of the file that asks do not count. */
   CHECK_EQ_INT(env->byte_lock_lowest(env, a, 100, &at), 0);
   CHECK_EQ_INT(at, 20);
@@ -689,21 +681,21 @@ TEST(byte_locks) {
   CHECK_EQ_INT(env->byte_lock(env, a, 50, ENV_BYTE_EXCLUSIVE), 0);
   CHECK_EQ_INT(env->byte_lock(env, b, 50, ENV_BYTE_SHARED), EAGAIN);
   CHECK_EQ_INT(env->byte_lock(env, a, 50, ENV_BYTE_NONE), 0);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 20);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 20), -1);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 21), 20);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 100), 20);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 20), -1);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 21), 20);
   env->close(env, b);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), 30);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 100), 30);
   env->close(env, a);
-  CHECK_EQ_INT(lowest_in_child(in_dir("short"), 100), -1);
+  CHECK_EQ_INT(lowest_in_child(help_path("short"), 100), -1);
 }
 
 TEST(lock_dies_with_its_process) {
   if (test_dir() == NULL)
     return;
   struct env_lock *lock = NULL;
-  CHECK_EQ_INT(lock_in_child(in_dir("lock"), 1), 0);
-  if (CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0))
+  CHECK_EQ_INT(lock_in_child(help_path("lock"), 1), 0);
+  if (CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     env->unlock(env, lock);
 }
 

@@ -3,6 +3,7 @@
 ** env_valid.c -- each assertion about requests, queues, locks and peers fires.
 */
 #include "death.h"
+#include "store_help.h"
 
 #include "engine/base/env/env_os.h"
 #include "engine/base/env/env_peer.h"
@@ -11,12 +12,6 @@
 #include <errno.h>
 
 static struct env *const env = &env_posix;
-
-static const char *in_dir(const char *name) {
-  static char path[4096];
-  (void)snprintf(path, sizeof path, "%s/%s", test_dir(), name);
-  return path;
-}
 
 TEST(requests) {
   struct env_io io = {.bytes = 8, .done_bytes = 8}, more = {.bytes = 8};
@@ -55,8 +50,9 @@ TEST(a_queue_over_threads) {
 
 TEST(how_a_file_is_opened) {
   struct env_file *file;
-  CHECK_FIRES(env->open(env, in_dir("file"), ENV_CREATE, &file));
-  CHECK_FIRES(env->open(env, in_dir("file"), ENV_WRITE | ENV_EXCLUSIVE, &file));
+  CHECK_FIRES(env->open(env, help_path("file"), ENV_CREATE, &file));
+  CHECK_FIRES(
+      env->open(env, help_path("file"), ENV_WRITE | ENV_EXCLUSIVE, &file));
 }
 
 TEST(where_memory_begins) {
@@ -73,9 +69,9 @@ TEST(the_order_of_a_lock) {
   struct env_lock *lock;
   struct env_file *file;
   struct env__owned *elsewhere = NULL, other = {0};
-  if (!CHECK_EQ_INT(env->lock(env, in_dir("lock"), &lock), 0) ||
+  if (!CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0) ||
       !CHECK_EQ_INT(
-          env->open(env, in_dir("file"), ENV_WRITE | ENV_CREATE, &file), 0))
+          env->open(env, help_path("file"), ENV_WRITE | ENV_CREATE, &file), 0))
     return;
   CHECK_FIRES(env->lock_settle(env, lock, ENV_LOCK_UNSETTLED));
   env->lock_settle(env, lock, ENV_LOCK_SERVES);

@@ -6,7 +6,7 @@
 ** A hostile process is a raw socket, which sends what env->peer_send would not.
 ** No wait is longer than LONG_US, and nothing that works waits that long.
 */
-#include "test.h"
+#include "store_help.h"
 
 #include "engine/base/env/env.h"
 #include "env_memory.h"
@@ -29,15 +29,6 @@
 static struct env *const env = &env_posix;
 
 /* ---- helpers ------------------------------------------------------------- */
-
-/* A path in the test's directory; valid until the fourth call from here. */
-static const char *in_dir(const char *name) {
-  static char paths[4][512];
-  static unsigned round;
-  char *path = paths[round++ % 4];
-  (void)snprintf(path, sizeof paths[0], "%s/%s", test_state.dir, name);
-  return path;
-}
 
 static int open_descriptors(void) {
   DIR *dir = opendir("/proc/self/fd");
@@ -291,7 +282,7 @@ TEST(port_name_is_replaced) {
   mode_t mask = umask(077);
   CHECK_EQ_INT(env->port_open(env, line.dir, "port", &second), 0);
   (void)umask(mask);
-  CHECK_EQ_INT(stat(in_dir("port"), &st), 0);
+  CHECK_EQ_INT(stat(help_path("port"), &st), 0);
   CHECK_EQ_INT(st.st_mode & 07777, 0666);
   CHECK_EQ_INT(env->peer_open(env, line.dir, "port", &line.caller), 0);
   CHECK_EQ_INT(env->port_accept(env, line.port, &nobody), EAGAIN);
@@ -301,16 +292,16 @@ TEST(port_name_is_replaced) {
   line.port = second;
   CHECK_EQ_INT(env->peer_open(env, line.dir, "port", &nobody), 0);
   env->peer_close(env, nobody);
-  CHECK_EQ_INT(mkdir(in_dir("directory"), 0700), 0);
+  CHECK_EQ_INT(mkdir(help_path("directory"), 0700), 0);
   CHECK_EQ_INT(env->port_open(env, line.dir, "directory", &second), EISDIR);
   /* a link is replaced, not its target */
-  int fd = open(in_dir("target"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  int fd = open(help_path("target"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   (void)close(fd);
-  CHECK_EQ_INT(symlink("target", in_dir("link")), 0);
+  CHECK_EQ_INT(symlink("target", help_path("link")), 0);
   CHECK_EQ_INT(env->port_open(env, line.dir, "link", &second), 0);
-  CHECK_EQ_INT(stat(in_dir("target"), &st), 0);
+  CHECK_EQ_INT(stat(help_path("target"), &st), 0);
   CHECK_EQ_INT(st.st_mode & 07777, 0600);
-  CHECK_EQ_INT(lstat(in_dir("link"), &st), 0);
+  CHECK_EQ_INT(lstat(help_path("link"), &st), 0);
   CHECK(S_ISSOCK(st.st_mode));
   env->port_close(env, second);
   line_close(&line);
@@ -326,7 +317,7 @@ TEST(nobody_is_there) {
   env->port_close(env, line.port);
   line.port = NULL;
   CHECK_EQ_INT(env->peer_open(env, line.dir, "port", &peer), ECONNREFUSED);
-  int fd = open(in_dir("file"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  int fd = open(help_path("file"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   (void)close(fd);
   CHECK_EQ_INT(env->peer_open(env, line.dir, "file", &peer), ECONNREFUSED);
   CHECK(peer == NULL);
@@ -761,9 +752,9 @@ TEST(file_is_shown_not_given) {
   if (!line_open(&line))
     return;
   CHECK_EQ_INT(
-      env->open(env, in_dir("file"), ENV_WRITE | ENV_CREATE, &files[1]), 0);
-  CHECK_EQ_INT(env->open(env, in_dir("file"), ENV_READ, &files[0]), 0);
-  CHECK_EQ_INT(env->identity(env, in_dir("file"), id), 0);
+      env->open(env, help_path("file"), ENV_WRITE | ENV_CREATE, &files[1]), 0);
+  CHECK_EQ_INT(env->open(env, help_path("file"), ENV_READ, &files[0]), 0);
+  CHECK_EQ_INT(env->identity(env, help_path("file"), id), 0);
   struct env_message m = {.n = 0};
   for (int i = 0; i < 2; i++) {
     m.gifts[i].kind = ENV_GIFT_FILE;
@@ -826,7 +817,7 @@ static int raw_open(struct raw *raw) {
     return 0;
   raw->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   (void)snprintf(address.sun_path, sizeof address.sun_path, "%s",
-                 in_dir("port"));
+                 help_path("port"));
   if (!CHECK_EQ_INT(
           connect(raw->fd, (struct sockaddr *)&address, sizeof address), 0) ||
       !CHECK_EQ_INT(env->port_accept(env, raw->line.port, &raw->line.called),
@@ -925,7 +916,7 @@ TEST(memory_that_can_change_is_refused) {
     CHECK_EQ_INT(give_raw(&raw, kind, sealed(0, 0, write | size)), EPROTO);
     CHECK_EQ_INT(give_raw(&raw, kind, open("/dev/zero", O_RDWR)), EPROTO);
     CHECK_EQ_INT(
-        give_raw(&raw, kind, open(in_dir("file"), O_RDWR | O_CREAT, 0600)),
+        give_raw(&raw, kind, open(help_path("file"), O_RDWR | O_CREAT, 0600)),
         EPROTO);
     int huge = sealed((size_t)2 << 20, MFD_HUGETLB, write | size);
     if (huge >= 0)
@@ -948,7 +939,7 @@ TEST(what_is_no_regular_file_is_refused) {
   struct raw raw;
   if (!raw_open(&raw))
     return;
-  const char *file = in_dir("file");
+  const char *file = help_path("file");
   CHECK_EQ_INT(
       give_raw(&raw, ENV_GIFT_FILE, open(file, O_RDWR | O_CREAT, 0600)), 0);
   CHECK_EQ_INT(give_raw(&raw, ENV_GIFT_FILE, open(file, O_PATH)), EPROTO);
@@ -966,7 +957,7 @@ TEST(head_and_gifts_must_agree) {
   if (!raw_open(&raw))
     return;
   for (int i = 0; i < FDS_MAX; i++)
-    fds[i] = open(in_dir("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fds[i] = open(help_path("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   for (int named = 0; named <= ENV_GIFTS_MAX; named++)
     for (size_t sent = 0; sent <= FDS_MAX; sent++) {
       memcpy(head, raw.head, HEAD);
@@ -1053,7 +1044,7 @@ static void some_descriptors(struct raw *raw, int fds[FDS_MAX]) {
   fds[0] = sealed(PAGE, 0, 0);
   fds[1] = sealed(PAGE, 0, size);
   fds[2] = sealed(PAGE, 0, size | F_SEAL_WRITE);
-  fds[3] = open(in_dir("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  fds[3] = open(help_path("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   fds[4] = open("/", O_RDONLY | O_CLOEXEC);
   fds[5] = pipes[0];
   fds[6] = pipes[1];
@@ -1106,7 +1097,7 @@ static int lock_and_wait(void) {
   struct env_lock *lock = NULL;
   struct env_peer *peer = call_port();
   TRY(peer != NULL);
-  TRY(env->lock(env, in_dir("lock"), &lock) == 0);
+  TRY(env->lock(env, help_path("lock"), &lock) == 0);
   TRY(send_text(peer, "locked") == 0);
   TRY(strcmp(receive_text(peer, LONG_US), "settle") == 0);
   env->lock_settle(env, lock, ENV_LOCK_SERVES);
@@ -1118,7 +1109,7 @@ static int lock_and_wait(void) {
 static int held_as(enum env_lock_state state, int64_t process) {
   enum env_lock_state is = ENV_LOCK_FREE;
   int64_t who = -1;
-  return CHECK_EQ_INT(env->lock_look(env, in_dir("lock"), &is, &who), 0) &
+  return CHECK_EQ_INT(env->lock_look(env, help_path("lock"), &is, &who), 0) &
          CHECK_EQ_INT(is, state) & CHECK_EQ_INT(who, process);
 }
 
@@ -1157,8 +1148,8 @@ static int absolute_there(void) {
   TRY(chdir("/") == 0);
   TRY(env->absolute(env, "d", got, 3) == 0 && strcmp(got, "/d") == 0);
   TRY(env->absolute(env, "d", got, 2) == ENAMETOOLONG);
-  TRY(mkdir(in_dir("left"), 0700) == 0 && chdir(in_dir("left")) == 0);
-  TRY(rmdir(in_dir("left")) == 0);
+  TRY(mkdir(help_path("left"), 0700) == 0 && chdir(help_path("left")) == 0);
+  TRY(rmdir(help_path("left")) == 0);
   TRY(env->absolute(env, "d", got, sizeof got) == ENOENT);
   return 0;
 }

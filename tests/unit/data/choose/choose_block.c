@@ -27,16 +27,12 @@ struct example {
   float tile[BLOCK_ROWS * BLOCK_COLUMNS];
 };
 
-static double random_unit(void) {
-  return (double)(int64_t)test_random() * 0x1p-63;
-}
-
 static void make_vectors(float *to, float *squares, size_t n, uint32_t dim,
                          int kind) {
   for (size_t i = 0; i < n; i++) {
     double sum = 0;
     for (uint32_t k = 0; k < dim; k++) {
-      double x = random_unit();
+      double x = test_unit();
       x = kind == 0   ? x
           : kind == 1 ? 1 + x * 1e-3                /* near to each other */
           : kind == 2 ? (double)(test_random() % 2) /* many equal */
@@ -121,7 +117,7 @@ static void check_sums(struct example *e, const struct choose_ops *ops) {
   size_t wrong = 0;
   for (size_t i = 0; i < e->n; i++) {
     double sum = 0;
-    e->worth[i] = (float)fabs(random_unit());
+    e->worth[i] = (float)fabs(test_unit());
     for (size_t c = 0; c < e->columns; c++) {
       sum += sqrt(e->exact[i][c]);
       kernel += exp(-gamma * e->exact[i][c]);
@@ -161,7 +157,7 @@ static void check_gain(struct example *e, const struct choose_ops *ops) {
   size_t wrong = 0;
   fill_products(e);
   for (size_t i = 0; i < e->n; i++) {
-    e->worth[i] = (float)random_unit();
+    e->worth[i] = (float)test_unit();
   }
   ops->gain(gain, &e->block);
   for (size_t c = 0; c < e->columns; c++) {

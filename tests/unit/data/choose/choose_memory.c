@@ -93,7 +93,7 @@ static int64_t keys[ROWS];
 
 static void fill(void) {
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-    vectors[i] = (float)((double)(int64_t)test_random() * 0x1p-63);
+    vectors[i] = (float)test_unit();
   for (size_t i = 0; i < ROWS; i++)
     keys[i] = (int64_t)i;
 }

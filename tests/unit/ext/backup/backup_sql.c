@@ -18,7 +18,9 @@
 #include "fail_help.h"
 
 #include "disk.h"
+#include "sql_heap.h"
 #include "stacks.h"
+#include "strike.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -29,36 +31,9 @@ int sqlite3_emb_init(sqlite3 *db, char **message, const void *api);
 
 /* ---- failures ------------------------------------------------------------ */
 
-static struct {
-  sqlite3_mem_methods below;
-  int64_t countdown;
-  int fired;
-} heap;
-
-static int heap_strikes(void) {
-  if (heap.countdown)
-    stacks_note();
-  int64_t left = heap.countdown ? heap.countdown-- : 0;
-  heap.fired |= left == 1;
-  return left == 1;
-}
-static void *heap_take(int bytes) {
-  return heap_strikes() ? NULL : heap.below.xMalloc(bytes);
-}
-static void *heap_resize(void *old, int bytes) {
-  return heap_strikes() ? NULL : heap.below.xRealloc(old, bytes);
-}
-
 /* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
-  sqlite3_mem_methods mine;
-  (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
-  (void)sqlite3_config(SQLITE_CONFIG_GETMALLOC, &heap.below);
-  mine = heap.below;
-  mine.xMalloc = heap_take;
-  mine.xRealloc = heap_resize;
-  (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
-  (void)sqlite3_initialize();
+  sql_heap_replace();
 }
 
 /* SQLite's system calls. */
@@ -76,63 +51,9 @@ static int vfs_strikes(void) {
     vfs.fired = 1;
     if (vfs.kills)
       (void)raise(SIGKILL);
-    errno = vfs.error;
-    return 1;
+    return vfs.error;
   }
   return 0;
-}
-static ssize_t vfs_pwrite(int fd, const void *from, size_t bytes, off_t at) {
-  return vfs_strikes() ? -1 : pwrite(fd, from, bytes, at);
-}
-static int vfs_ftruncate(int fd, off_t bytes) {
-  return vfs_strikes() ? -1 : ftruncate(fd, bytes);
-}
-static int vfs_unlink(const char *path) {
-  return vfs_strikes() ? -1 : unlink(path);
-}
-static void take_call(const char *name, sqlite3_syscall_ptr call) {
-  sqlite3_vfs *v = sqlite3_vfs_find(NULL);
-  if (v->xGetSystemCall(v, name))
-    (void)v->xSetSystemCall(v, name, call);
-}
-static void take_calls(void) {
-  take_call("pwrite", (sqlite3_syscall_ptr)vfs_pwrite);
-  take_call("pwrite64", (sqlite3_syscall_ptr)vfs_pwrite);
-  take_call("ftruncate", (sqlite3_syscall_ptr)vfs_ftruncate);
-  take_call("unlink", (sqlite3_syscall_ptr)vfs_unlink);
-}
-
-/* The engine's calls, counted together with SQLite's, for kills. */
-static struct env killing;
-static int kill_open(struct env *env, const char *path, int flags,
-                     struct env_file **file) {
-  (void)vfs_strikes();
-  return env_posix.open(env, path, flags, file);
-}
-static int kill_write(struct env *env, struct env_file *file, const void *from,
-                      size_t bytes, uint64_t offset) {
-  (void)vfs_strikes();
-  return env_posix.write(env, file, from, bytes, offset);
-}
-static int kill_unlink(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.unlink(env, path);
-}
-static int kill_rename(struct env *env, const char *from, const char *to) {
-  (void)vfs_strikes();
-  return env_posix.rename(env, from, to);
-}
-static int kill_link(struct env *env, const char *from, const char *to) {
-  (void)vfs_strikes();
-  return env_posix.link(env, from, to);
-}
-static int kill_make_dir(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.make_dir(env, path);
-}
-static int kill_remove_dir(struct env *env, const char *path) {
-  (void)vfs_strikes();
-  return env_posix.remove_dir(env, path);
 }
 
 /* ---- databases ----------------------------------------------------------- */
@@ -329,8 +250,7 @@ static void arm(int kind, int64_t n, int forever) {
   static const int errors[] = {EIO, ENOSPC, ENOMEM};
   if (kind <= ENGINE_MEMORY)
     failing_arm(&failing, kinds[kind], (uint64_t)n, forever, errors[kind]);
-  heap.fired = 0;
-  heap.countdown = kind == SQLITE_MEMORY ? n : 0;
+  sql_heap_arm(kind == SQLITE_MEMORY ? n : 0, 0);
   memset(&vfs, 0, sizeof vfs);
   vfs.nth = kind == SQLITE_FULL_DISK ? n : 0;
   vfs.error = ENOSPC;
@@ -338,9 +258,9 @@ static void arm(int kind, int64_t n, int forever) {
 }
 
 static int disarm(void) {
-  int fired = failing.fired > 0 || heap.fired || vfs.fired;
+  int fired = failing.fired > 0 || sql_heap_fired() || vfs.fired;
   failing_disarm(&failing);
-  heap.countdown = 0;
+  sql_heap_disarm();
   vfs.nth = 0;
   return fired;
 }
@@ -413,7 +333,7 @@ static void fail_all(int kind) {
   (void)signal(SIGALRM, fail_alarm);
   failing_init(&failing, &env_posix, test_state.seed);
   env_set_default(&failing.env);
-  take_calls();
+  strike_sqlite(vfs_strikes);
   if (make_base()) {
     /* When memory is short for ever, no backup can be made. */
     unsigned lasting = kind == ENGINE_MEMORY || kind == SQLITE_MEMORY ? 0 : 3;
@@ -472,16 +392,9 @@ TEST(a_half_with_something_else_in_it) {
 static void child(int64_t n) {
   sqlite3 *db = NULL;
   char text[300];
-  killing = env_posix;
-  killing.open = kill_open;
-  killing.write = kill_write;
-  killing.unlink = kill_unlink;
-  killing.rename = kill_rename;
-  killing.link = kill_link;
-  killing.make_dir = kill_make_dir;
-  killing.remove_dir = kill_remove_dir;
-  disk_no_threads(&killing);
-  env_set_default(&killing);
+  struct env *env = strike_engine(vfs_strikes);
+  disk_no_threads(env);
+  env_set_default(env);
   if (open_db(in_dir("app.db"), &db))
     _exit(2);
   memset(&vfs, 0, sizeof vfs);
@@ -495,7 +408,7 @@ TEST(killed_at_every_call) {
     SKIP("one thread");
   int kills = 0;
   (void)signal(SIGALRM, fail_alarm);
-  take_calls();
+  strike_sqlite(vfs_strikes);
   if (!make_base())
     return;
   for (int target = 0; target < TARGETS; target++) {

@@ -11,15 +11,8 @@
 
 static char *err;
 
-static sqlite3 *open_items(void) {
-  sqlite3 *db = sql_connect(":memory:", 0);
-  sql_runs(db, "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[1]);"
-               "INSERT INTO items VALUES(1, '[1]'), (2, '[2]'), (3, '[3]')");
-  return db;
-}
-
 TEST(a_scan) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct ext_cursor *c;
   sqlite3_stmt *row = spy_on(db, "SELECT key, vector FROM items", &c);
   struct ext_table *table = ext_cursor_table(c);
@@ -53,7 +46,7 @@ TEST(a_scan) {
 }
 
 TEST(a_list) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct ext_cursor *c;
   sqlite3_stmt *row =
       spy_on(db, "SELECT key FROM items WHERE key IN (1, 2, 3)", &c);
@@ -67,7 +60,7 @@ TEST(a_list) {
 }
 
 TEST(a_search) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct ext_cursor *c;
   sqlite3_stmt *row = spy_on(
       db, "SELECT key FROM items WHERE vector MATCH '[1]' AND k = 2", &c);
@@ -91,7 +84,7 @@ TEST(a_search) {
 }
 
 TEST(a_closed_cursor) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct ext_cursor *c;
   sqlite3_stmt *row = spy_on(db, "SELECT key FROM items", &c);
   struct ext_link *link = c->link;

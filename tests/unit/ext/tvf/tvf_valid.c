@@ -9,13 +9,6 @@
 
 #include "ext/tvf/tvf_cursors.h"
 
-static sqlite3 *open_items(void) {
-  sqlite3 *db = sql_connect(":memory:", 0);
-  sql_runs(db, "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[1]);"
-               "INSERT INTO items VALUES(1, '[1]'), (2, '[2]'), (3, '[3]')");
-  return db;
-}
-
 /* ---- a function of our own ----------------------------------------------- */
 
 static void (*during_begin)(struct ext_tvf_cursor *cursor);
@@ -65,7 +58,7 @@ TEST(a_description) {
 }
 
 TEST(a_cursor) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct ext_conn *conn = ext_conn_ref(db);
   struct ext_link other = {.cursors = 1};
   struct ext_tvf_cursor *cursor;
@@ -96,7 +89,7 @@ TEST(a_cursor) {
 /* ---- the functions ------------------------------------------------------- */
 
 TEST(the_nearest) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct nearest_cursor *c;
   sqlite3_stmt *row =
       spy_on(db, "SELECT key FROM emb_nearest('items', '[[1], [2]]', 2)", &c);
@@ -118,7 +111,7 @@ TEST(the_nearest) {
 }
 
 TEST(a_sample) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   struct sample_cursor *c;
   sqlite3_stmt *row =
       spy_on(db, "SELECT vector FROM emb_sample('items', 3)", &c);
@@ -132,7 +125,7 @@ TEST(a_sample) {
 }
 
 TEST(a_delta) {
-  sqlite3 *db = open_items();
+  sqlite3 *db = sql_connect_items();
   char sql[700];
   struct delta_cursor *c;
   (void)snprintf(sql, sizeof sql,

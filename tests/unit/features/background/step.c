@@ -107,14 +107,6 @@ static int await_count(emb_session *s, int64_t n) {
 static int64_t keys[ROWS];
 static float vectors[ROWS * DIM];
 
-static int put_rows(emb_session *s, int from) {
-  for (int i = 0; i < ROWS; i++) {
-    keys[i] = from + i;
-    help_vector(vectors + i * DIM, DIM, keys[i], 1);
-  }
-  return OK(s, emb_put(s, keys, ROWS, vectors, NULL));
-}
-
 TEST(an_idle_store_sleeps_for_ever) {
   emb_config c = {.dim = DIM, .flags = EMB_OPEN_CREATE};
   emb_store *store;
@@ -122,11 +114,11 @@ TEST(an_idle_store_sleeps_for_ever) {
   if (!begin(&c, &store, &s))
     return;
   await_sleep(2); /* the store has no owner */
-  put_rows(s, 1);
+  help_put_rows(s, 1, 1, ROWS, 1);
   await_due(); /* a checkpoint is due */
   int64_t before = help_stat(store, "checkpoints");
   atomic_store(&hurry, 1);
-  put_rows(s, 1); /* wakes the thread */
+  help_put_rows(s, 1, 1, ROWS, 1); /* wakes the thread */
   await_checkpoint(store, before);
   await_sleep(2);
   end(store, s);
@@ -139,7 +131,7 @@ TEST(reads_rouse_once) {
   emb_session *s;
   if (!begin(&c, &store, &s))
     return;
-  put_rows(s, 1);
+  help_put_rows(s, 1, 1, ROWS, 1);
   atomic_store(&hurry, 1);
   await_sleep(2);
   atomic_store(&hurry, 0);
@@ -163,11 +155,11 @@ TEST(a_change_ends_the_rest) {
   if (!begin(&c, &store, &s))
     return;
   for (int i = 0; i < 50; i++)
-    put_rows(s, 1 + i * ROWS);
+    help_put_rows(s, 1 + i * ROWS, 1, ROWS, 1);
   await_sleep(1);
   int64_t before = help_stat(store, "checkpoints");
   for (int i = 0; i < 50; i++) {
-    put_rows(s, 1 + i * ROWS);
+    help_put_rows(s, 1 + i * ROWS, 1, ROWS, 1);
     OK(s, emb_delete(s, keys, ROWS, NULL));
   }
   await_checkpoint(store, before);
@@ -182,7 +174,7 @@ TEST(a_rollback_is_seen) {
   emb_session *s;
   if (!begin(&c, &store, &s))
     return;
-  put_rows(s, 1);
+  help_put_rows(s, 1, 1, ROWS, 1);
   OK(s, emb_begin(s));
   OK(s, emb_txn_put(s, keys, ROWS, vectors));
   await_sleep(1);
@@ -202,7 +194,7 @@ TEST(what_time_brings_is_waited_for) {
   emb_session *s;
   if (!begin(&c, &store, &s))
     return;
-  put_rows(s, 1);
+  help_put_rows(s, 1, 1, ROWS, 1);
   await_count(s, 0);
   end(store, s);
 }

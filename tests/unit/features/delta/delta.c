@@ -28,19 +28,6 @@ static int open_table(struct table *t) {
   return open_again(t);
 }
 
-static void put(struct table *t, int64_t from, size_t n, int32_t value) {
-  float vector[DIM];
-  for (size_t i = 0; i < n; i++, from++) {
-    help_vector(vector, DIM, from, value);
-    (void)OK(t->s, emb_put(t->s, &from, 1, vector, NULL));
-  }
-}
-
-static void forget(struct table *t, int64_t from, size_t n) {
-  for (size_t i = 0; i < n; i++, from++)
-    (void)OK(t->s, emb_delete(t->s, &from, 1, NULL));
-}
-
 /* Rows of the consumer's next delta; ops[key] for small keys. */
 static size_t read_all(struct table *t, const char *name, uint8_t ops[ROWS],
                        uint64_t *from) {
@@ -76,8 +63,8 @@ TEST(first_of_an_empty_table) {
   CHECK_EQ_INT(read_all(&t, "a", ops, &from), 0);
   CHECK_EQ_INT(from, 0);
   OK(t.s, emb_delta_ack(t.s, "a", 0));
-  put(&t, 1, 2, 1);
-  forget(&t, 1, 1);
+  help_put_rows(t.s, 1, 1, 2, 1);
+  help_delete_rows(t.s, 1, 1);
   CHECK_EQ_INT(read_all(&t, "a", ops, &from), 2);
   CHECK(from > 0);
   CHECK_EQ_INT(ops[1], EMB_DELTA_DELETE);
@@ -93,7 +80,7 @@ TEST(first_is_the_whole_table) {
   uint64_t from;
   if (!open_table(&t))
     return;
-  put(&t, 0, 3000, 1);
+  help_put_rows(t.s, 0, 1, 3000, 1);
   CHECK_EQ_INT(read_all(&t, "a", ops, &from), 3000);
   help_close(t.store, t.s);
   if (!open_again(&t))
@@ -117,9 +104,9 @@ TEST(lost_while_reading) {
   if (!open_table(&t) ||
       !CHECK_EQ_INT(emb_session_open(t.store, &other, &err), EMB_OK))
     return;
-  put(&t, 0, 3000, 1);
+  help_put_rows(t.s, 0, 1, 3000, 1);
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 400000));
-  forget(&t, 0, 600);
+  help_delete_rows(t.s, 0, 600);
   OK(t.s, emb_delta_open(t.s, "a", &delta));
   OK(t.s, emb_delta_next(delta, 8, &(emb_rows){.keys = keys, .ops = ops}, &n));
   CHECK_EQ_INT(n, 8);
@@ -127,8 +114,8 @@ TEST(lost_while_reading) {
   too.s = other;
   int state = EMB_CONSUMER_GOOD;
   for (int i = 0; i < 40 && state == EMB_CONSUMER_GOOD; i++) {
-    put(&too, 1000, 1000, i);
-    forget(&too, 1000, 500);
+    help_put_rows(too.s, 1000, 1, 1000, i);
+    help_delete_rows(too.s, 1000, 500);
     OK(other, emb_checkpoint(other));
     size_t count;
     OK(other, emb_delta_consumers(other, &about, 1, &count));
@@ -161,7 +148,7 @@ TEST(versions_after_a_crash) {
   uint8_t ops[ROWS];
   if (!open_table(&t))
     return;
-  put(&t, 0, 10, 1);
+  help_put_rows(t.s, 0, 1, 10, 1);
   OK(t.s, emb_checkpoint(t.s));
   /* Many versions; the log keeps none of them. */
   int64_t key = 5;
@@ -172,7 +159,7 @@ TEST(versions_after_a_crash) {
   for (int i = 0; i < 500; i++)
     OK(t.s, emb_txn_put(t.s, &key, 1, vector));
   emb_rollback(t.s);
-  forget(&t, 5, 1);
+  help_delete_rows(t.s, 5, 1);
   read_all(&t, "a", ops, NULL);
   OK(t.s, emb_delta_ack(t.s, "a", 0));
   (void)snprintf(copy, sizeof copy, "%s/copy", test_dir());
@@ -181,7 +168,7 @@ TEST(versions_after_a_crash) {
   memcpy(t.dir, copy, sizeof copy);
   if (!open_again(&t))
     return;
-  put(&t, 3, 1, 2);
+  help_put_rows(t.s, 3, 1, 1, 2);
   key = 3;
   OK(t.s, emb_get(t.s, &key, 1, vector, NULL, &version));
   CHECK(version > 500);
@@ -201,14 +188,14 @@ TEST(open_transaction) {
   if (!open_table(&t) ||
       !CHECK_EQ_INT(emb_session_open(t.store, &other, &err), EMB_OK))
     return;
-  put(&t, 0, 10, 1);
+  help_put_rows(t.s, 0, 1, 10, 1);
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 0));
   OK(other, emb_begin(other));
   help_vector(vector, DIM, key, 2);
   OK(other, emb_txn_put(other, &key, 1, vector));
   key = 8;
   OK(other, emb_txn_delete(other, &key, 1, NULL));
-  put(&t, 2, 1, 3);
+  help_put_rows(t.s, 2, 1, 1, 3);
   CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 1);
   OK(t.s, emb_delta_ack(t.s, "a", 0));
   OK(other, emb_commit(other));
@@ -225,9 +212,9 @@ TEST(reads_what_changed) {
   uint8_t ops[ROWS];
   if (!open_table(&t))
     return;
-  put(&t, 0, 20000, 1);
+  help_put_rows(t.s, 0, 1, 20000, 1);
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_NOW, 0));
-  put(&t, 0, 200, 2);
+  help_put_rows(t.s, 0, 1, 200, 2);
   int64_t before = help_stat(t.store, "read_bytes");
   CHECK_EQ_INT(read_all(&t, "a", ops, NULL), 200);
   CHECK(help_stat(t.store, "read_bytes") - before <= 4 << 18);
@@ -266,7 +253,7 @@ static int forget_round(struct forgetful *f, int64_t from, size_t n) {
   int gone = 0;
   f->time += 600;
   emb_session_time(s, f->time);
-  put(&f->t, from, n, (int32_t)f->time);
+  help_put_rows(f->t.s, from, 1, (int64_t)n, (int32_t)f->time);
   memset(f->there + from, 1, n);
   memset(f->want + from, EMB_DELTA_PUT, n);
   OK(s, f->op == EMB_DELTA_EVICT ? emb_evict(s, NULL) : emb_expire(s, NULL));
@@ -336,8 +323,8 @@ static void says_why(uint8_t op) {
     key++;
   size_t rows = read_all(&f.t, "a", ops, NULL);
   for (int times = 0; times < 3; times++) {
-    put(&f.t, key, 1, 1);
-    forget(&f.t, key, 1);
+    help_put_rows(f.t.s, key, 1, 1, 1);
+    help_delete_rows(f.t.s, key, 1);
     CHECK_EQ_INT(read_all(&f.t, "a", ops, NULL), rows);
     CHECK_EQ_INT(ops[key], EMB_DELTA_DELETE);
   }
@@ -363,14 +350,6 @@ static int find_consumer(const char *dir, char *path, size_t size) {
   return found == 1;
 }
 
-static int set_byte(const char *path, long at, int flip) {
-  FILE *f = fopen(path, "r+b");
-  int good = f != NULL && fseek(f, at, SEEK_SET) == 0;
-  int c = good ? fgetc(f) : EOF;
-  good = c != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(c ^ flip, f) != EOF;
-  return f != NULL && fclose(f) == 0 && good;
-}
-
 /* Whichever byte rots, the consumer is damaged, and nothing else. */
 TEST(rotten_consumer) {
   struct table t = {0};
@@ -381,7 +360,7 @@ TEST(rotten_consumer) {
   size_t n, tried = 0;
   if (!open_table(&t))
     return;
-  put(&t, 0, 10, 1);
+  help_put_rows(t.s, 0, 1, 10, 1);
   read_all(&t, "a", ops, NULL);
   OK(t.s, emb_delta_ack(t.s, "a", 0));
   help_close(t.store, t.s);
@@ -389,11 +368,11 @@ TEST(rotten_consumer) {
     return;
   for (long at = 0; at < 4096; at += at < 120 ? 1 : 41, tried++) {
     int problems = 0;
-    CHECK(set_byte(path, at, 1 << at % 8));
+    files_flip(path, at, 1 << at % 8);
     if (!open_again(&t))
       return;
     (void)emb_verify(t.s, help_report, &problems);
-    put(&t, 1, 1, 2); /* this process becomes the owner */
+    help_put_rows(t.s, 1, 1, 1, 2); /* this process becomes the owner */
     int rc = emb_delta_open(t.s, "a", &delta);
     OK(t.s, emb_delta_consumers(t.s, &about, 1, &n));
     (void)test_check(rc == EMB_CORRUPT && problems == 1 && n == 1 &&
@@ -401,10 +380,10 @@ TEST(rotten_consumer) {
                      __FILE__, __LINE__, "byte %ld: %d, %d problems, state %d",
                      at, rc, problems, about.state);
     help_close(t.store, t.s);
-    CHECK(set_byte(path, at, 1 << at % 8));
+    files_flip(path, at, 1 << at % 8);
   }
   /* The damaged consumer can begin again. */
-  CHECK(set_byte(path, 300, 1));
+  files_flip(path, 300, 1);
   if (!open_again(&t))
     return;
   OK(t.s, emb_delta_begin(t.s, "a", EMB_DELTA_ALL, 0));
@@ -427,9 +406,9 @@ TEST(deleted_behind_a_rolled_back_deletion) {
   size_t n = 1, puts = 0, deletions = 0;
   if (!open_table(&t))
     return;
-  put(&t, 1, 1, 1);
+  help_put_rows(t.s, 1, 1, 1, 1);
   CHECK(OK(t.s, emb_delta_begin(t.s, "c", EMB_DELTA_NOW, 0)));
-  put(&t, 1, 1, 2);
+  help_put_rows(t.s, 1, 1, 1, 2);
   CHECK(OK(t.s, emb_begin(t.s)) &&
         OK(t.s, emb_txn_delete(t.s, &key, 1, NULL)) &&
         OK(t.s, emb_prepare(t.s, &number)));
@@ -449,7 +428,7 @@ TEST(deleted_behind_a_rolled_back_deletion) {
       puts += op == EMB_DELTA_PUT;
       deletions += op == EMB_DELTA_DELETE;
       if (op == EMB_DELTA_PUT && !forgotten++)
-        forget(&t, 1, 1);
+        help_delete_rows(t.s, 1, 1);
     }
     CHECK_EQ_INT(puts, round == 0);
     CHECK_EQ_INT(deletions, round == 1);

@@ -46,28 +46,6 @@ static void close_side(struct side *side) {
 
 /* ---- work ---------------------------------------------------------------- */
 
-static void put(struct side *side, int64_t from, size_t n, int32_t value) {
-  static float vectors[BATCH * DIM];
-  int64_t keys[BATCH];
-  while (n > 0) {
-    size_t m = n < BATCH ? n : BATCH;
-    for (size_t i = 0; i < m; i++) {
-      keys[i] = from + (int64_t)i;
-      help_vector(vectors + i * DIM, DIM, keys[i], value);
-    }
-    (void)OK(side->s, emb_put(side->s, keys, m, vectors, NULL));
-    from += (int64_t)m;
-    n -= m;
-  }
-}
-
-static void forget(struct side *side, int64_t from, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    int64_t key = from + (int64_t)i;
-    (void)OK(side->s, emb_delete(side->s, &key, 1, NULL));
-  }
-}
-
 static int export(struct side *side, const char *consumer, const char *path,
                   emb_delta_file *about) {
   return OK(side->s, emb_delta_export(side->s, consumer, path, NULL, about));
@@ -148,8 +126,9 @@ TEST(chain) {
   const char *paths[5];
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&b, 9000, 10, 5); /* not in the source: the first delta removes them */
-  put(&a, 0, 500, 1);
+  help_put_rows(b.s, 9000, 1, 10,
+                5); /* not in the source: the first delta removes them */
+  help_put_rows(a.s, 0, 1, 500, 1);
   for (int i = 0; i < 5; i++) {
     char name[16];
     (void)snprintf(name, sizeof name, "d%d", i);
@@ -164,12 +143,12 @@ TEST(chain) {
     }
     ack(&a, "copy", d[i].to);
     if (i == 2) { /* skip the fourth */
-      put(&a, 450, 100, 7);
-      forget(&a, 0, 10);
+      help_put_rows(a.s, 450, 1, 100, 7);
+      help_delete_rows(a.s, 0, 10);
       continue;
     }
     if (i == 3) {
-      put(&a, 100, 3, 9);
+      help_put_rows(a.s, 100, 1, 3, 9);
       if (!export(&a, "copy", help_path("d4"), &d[4]))
         return;
       refuses(&b, help_path("d4"), EMB_GAP, "delta 4, from mark");
@@ -178,8 +157,8 @@ TEST(chain) {
     }
     if (i == 4)
       break;
-    put(&a, 100 + 50 * i, 200, 2 + i);
-    forget(&a, 20 + 5 * i, 5);
+    help_put_rows(a.s, 100 + 50 * i, 1, 200, 2 + i);
+    help_delete_rows(a.s, 20 + 5 * i, 5);
     emb_step(a.store, &(int){0});
   }
   CHECK_EQ_INT(d[0].puts, 500);
@@ -205,20 +184,20 @@ TEST(exported_again) {
   emb_delta_file one, old, new, next;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 100, 1);
+  help_put_rows(a.s, 0, 1, 100, 1);
   export(&a, "copy", help_path("d1"), &one);
   apply(&b, help_path("d1"), 1);
   ack(&a, "copy", one.to);
-  put(&a, 50, 100, 2);
+  help_put_rows(a.s, 50, 1, 100, 2);
   export(&a, "copy", help_path("old"), &old);
-  forget(&a, 60, 5);
-  put(&a, 10, 5, 3);
+  help_delete_rows(a.s, 60, 5);
+  help_put_rows(a.s, 10, 1, 5, 3);
   export(&a, "copy", help_path("new"), &new);
   CHECK_EQ_INT(old.number, 2);
   CHECK_EQ_INT(new.number, 2);
   CHECK(old.to < new.to &&old.from == new.from);
   apply(&b, help_path("old"), 1);
-  put(&a, 200, 10, 4);
+  help_put_rows(a.s, 200, 1, 10, 4);
   ack(&a, "copy", 0);
   export(&a, "copy", help_path("next"), &next);
   CHECK_EQ_INT(next.number, 3);
@@ -239,9 +218,9 @@ TEST(failed_export_is_not_sent) {
   emb_delta_file one, two;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 100, 1);
+  help_put_rows(a.s, 0, 1, 100, 1);
   export(&a, "copy", help_path("d1"), &one);
-  put(&a, 50, 100, 2);
+  help_put_rows(a.s, 50, 1, 100, 2);
   GIVES(a.s, EMB_CANTOPEN,
         emb_delta_export(a.s, "copy", help_path("no/dir"), NULL, &two));
   int fd = open(help_path("mine"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -265,8 +244,8 @@ TEST(copy_of_a_copy) {
   if (!open_side(&a, "a") || !open_side(&b, "b") || !open_side(&c, "c"))
     return;
   for (int i = 0; i < 4; i++) {
-    put(&a, i * 100, 300, i);
-    forget(&a, i * 50, 20);
+    help_put_rows(a.s, i * 100, 1, 300, i);
+    help_delete_rows(a.s, i * 50, 20);
     if (i == 3)
       OK(a.s, emb_delta_begin(a.s, "b", EMB_DELTA_ALL, 0));
     export(&a, "b", help_path("ab"), &about);
@@ -301,17 +280,17 @@ static void forgotten(const char *ttl, uint64_t capacity) {
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
   emb_session_time(a.s, 1000);
-  put(&a, 0, 350, 1);
+  help_put_rows(a.s, 0, 1, 350, 1);
   export(&a, "copy", help_path("d1"), &about);
   apply(&b, help_path("d1"), 1);
   ack(&a, "copy", 0);
   OK(b.s, emb_delta_begin(b.s, "next", EMB_DELTA_NOW, 0));
   emb_session_time(a.s, 2000);
-  put(&a, 350, 100, 1);
+  help_put_rows(a.s, 350, 1, 100, 1);
   OK(a.s, ttl ? emb_expire(a.s, NULL) : emb_evict(a.s, NULL));
   uint64_t gone = 450 - (uint64_t)emb_count(a.s);
   CHECK(gone > 50);
-  put(&a, 0, 10, 2); /* put again */
+  help_put_rows(a.s, 0, 1, 10, 2); /* put again */
   close_side(&a);
   if (!open_again(&a))
     return;
@@ -346,13 +325,13 @@ TEST(after_a_snapshot) {
   emb_delta_file about;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 500, 1);
+  help_put_rows(a.s, 0, 1, 500, 1);
   OK(a.s, emb_delta_begin(a.s, "copy", EMB_DELTA_NOW, 0));
-  put(&a, 100, 50, 2);
+  help_put_rows(a.s, 100, 1, 50, 2);
   export(&a, "copy", help_path("old"), &about);
   OK(a.s, emb_snapshot(a.s, "one"));
-  put(&a, 120, 50, 3);
-  forget(&a, 0, 10);
+  help_put_rows(a.s, 120, 1, 50, 3);
+  help_delete_rows(a.s, 0, 10);
   OK(a.s, emb_snapshot_export(a.s, "one", help_path("s"), NULL, NULL, NULL));
   export(&a, "copy", help_path("d1"), &about);
   refuses(&b, help_path("d1"), EMB_GAP, "delta 1, from the beginning");
@@ -367,7 +346,7 @@ TEST(after_a_snapshot) {
   OK(a.s,
      emb_snapshot_export(a.s, "two", help_path("i"), "base=one", NULL, NULL));
   GIVES(b.s, EMB_GAP, emb_snapshot_restore(b.s, help_path("i"), NULL));
-  put(&a, 300, 50, 4);
+  help_put_rows(a.s, 300, 1, 50, 4);
   export(&a, "copy", help_path("d2"), &about);
   apply(&b, help_path("d2"), 1);
   same(&a, &b);
@@ -388,13 +367,13 @@ TEST(larger_than_memory) {
   emb_delta_file about;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, MANY, 1);
+  help_put_rows(a.s, 0, 1, MANY, 1);
   export(&a, "copy", help_path("d"), &about);
   apply(&b, help_path("d"), 1);
   same(&a, &b);
   ack(&a, "copy", about.to);
-  put(&a, 500, 50, 2);
-  forget(&a, 9000, 9);
+  help_put_rows(a.s, 500, 1, 50, 2);
+  help_delete_rows(a.s, 9000, 9);
   export(&a, "copy", help_path("e"), &about);
   CHECK_EQ_INT(about.puts, 50);
   CHECK_EQ_INT(about.deletions, 9);
@@ -413,7 +392,7 @@ TEST(temporary_copy) {
   (void)mkdir(help_path("tmp"), 0755);
   if (!open_side(&t, "tmp"))
     return;
-  put(&a, 0, 100, 1);
+  help_put_rows(a.s, 0, 1, 100, 1);
   export(&a, "copy", help_path("d"), &about);
   apply(&t, help_path("d"), 1);
   apply(&t, help_path("d"), 0);
@@ -450,12 +429,12 @@ TEST(readers_go_on) {
   if (!open_side(&a, "a") || !open_side(&b, "b") ||
       !CHECK_EQ_INT(emb_session_open(b.store, &w.reader, &err), EMB_OK))
     return;
-  put(&a, 0, 5000, 1);
+  help_put_rows(a.s, 0, 1, 5000, 1);
   export(&a, "copy", help_path("d1"), &about);
   apply(&b, help_path("d1"), 1);
   ack(&a, "copy", about.to);
-  put(&a, 0, 4000, 2);
-  forget(&a, 4000, 1000);
+  help_put_rows(a.s, 0, 1, 4000, 2);
+  help_delete_rows(a.s, 4000, 1000);
   export(&a, "copy", help_path("d2"), &about);
   emb_session_interrupt(b.s, look, &w);
   int all = 0;
@@ -486,7 +465,7 @@ TEST(in_a_transaction) {
   b.config.timeout_ms = 1;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 10, 1);
+  help_put_rows(a.s, 0, 1, 10, 1);
   export(&a, "copy", help_path("d"), &about);
   OK(b.s, emb_begin(b.s));
   refuses(&b, help_path("d"), EMB_LOCKED, "inside a transaction");
@@ -506,13 +485,13 @@ TEST(crash_before_the_position) {
   emb_delta_file about;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 500, 1);
+  help_put_rows(a.s, 0, 1, 500, 1);
   export(&a, "copy", help_path("d1"), &about);
   apply(&b, help_path("d1"), 1);
   ack(&a, "copy", about.to);
   CHECK(files_copy_dir(help_path("before"), b.dir));
-  put(&a, 100, 100, 2);
-  forget(&a, 0, 50);
+  help_put_rows(a.s, 100, 1, 100, 2);
+  help_delete_rows(a.s, 0, 50);
   export(&a, "copy", help_path("d2"), &about);
   apply(&b, help_path("d2"), 1);
   /* As after a kill: the newer log with the older position. */
@@ -542,13 +521,13 @@ TEST(refused) {
   if (!open_side(&a, "a") || !open_side(&b, "b") || !open_side(&other, "o") ||
       !open_side(&small, "s"))
     return;
-  put(&a, 0, 100, 1);
-  put(&other, 0, 100, 1);
+  help_put_rows(a.s, 0, 1, 100, 1);
+  help_put_rows(other.s, 0, 1, 100, 1);
   export(&a, "copy", help_path("d1"), &about);
   refuses(&small, help_path("d1"), EMB_MISMATCH, "FLOAT[64]");
   apply(&b, help_path("d1"), 1);
-  put(&a, 5, 1, 2);
-  put(&other, 5, 1, 2);
+  help_put_rows(a.s, 5, 1, 1, 2);
+  help_put_rows(other.s, 5, 1, 1, 2);
   export(&other, "copy", help_path("foreign"), &about);
   refuses(&b, help_path("foreign"), EMB_MISMATCH, "from the store");
   export(&a, "copy2", help_path("consumer"), &about);
@@ -560,7 +539,7 @@ TEST(refused) {
   refuses(&b, help_path("d1"), EMB_MISMATCH, "for the consumer copy");
   OK(b.s, emb_delta_apply(b.s, help_path("d1"), &join, NULL));
   ack(&a, "copy", 0);
-  put(&a, 7, 1, 3);
+  help_put_rows(a.s, 7, 1, 1, 3);
   OK(a.s, emb_delta_export(a.s, "copy", help_path("d2"), &names, &about));
   refuses(&other, help_path("d2"), EMB_GAP, "delta 1, from the beginning");
   names.columns = "a, b";
@@ -594,12 +573,12 @@ TEST(damaged) {
   emb_delta_file about;
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 20, 1);
+  help_put_rows(a.s, 0, 1, 20, 1);
   export(&a, "copy", help_path("d1"), &about);
   apply(&b, help_path("d1"), 1);
   ack(&a, "copy", about.to);
-  put(&a, 5, 10, 2);
-  forget(&a, 15, 3);
+  help_put_rows(a.s, 5, 1, 10, 2);
+  help_delete_rows(a.s, 15, 3);
   export(&a, "copy", help_path("d2"), &about);
   size_t n = (size_t)about.bytes, tried = 0;
   char *bytes = malloc(n);
@@ -643,7 +622,7 @@ TEST(damaged_position) {
   char path[600], bytes[512];
   if (!open_side(&a, "a") || !open_side(&b, "b"))
     return;
-  put(&a, 0, 20, 1);
+  help_put_rows(a.s, 0, 1, 20, 1);
   export(&a, "copy", help_path("d1"), &about);
   apply(&b, help_path("d1"), 1);
   (void)snprintf(path, sizeof path, "%s/" POSITION_FILE, b.dir);

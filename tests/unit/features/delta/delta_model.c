@@ -71,9 +71,6 @@ struct model {
     }                                                                          \
   } while (0)
 
-static uint32_t below(uint64_t n) { return (uint32_t)(test_random() % n); }
-static int chance(unsigned percent) { return below(100) < percent; }
-
 static int64_t key_of(uint32_t i) { return (int64_t)i * 7919 - 1000; }
 static uint32_t row_of(int64_t key) { return (uint32_t)((key + 1000) / 7919); }
 
@@ -84,31 +81,31 @@ static uint64_t hash_of(const float *row, const void *state, size_t bytes) {
 }
 
 static void choose(struct model *m, size_t n) {
-  int near = chance(50);
-  uint32_t at = below(KEYS);
+  int near = test_chance(50);
+  uint32_t at = test_below(KEYS);
   for (size_t i = 0; i < n; i++) {
-    uint32_t row = near ? (at + (uint32_t)i) % KEYS : below(KEYS);
+    uint32_t row = near ? (at + (uint32_t)i) % KEYS : test_below(KEYS);
     m->keys[i] = key_of(row);
     help_vector(m->vectors + i * DIM, DIM, m->keys[i],
-                (int32_t)below(1900) - 950);
+                (int32_t)test_below(1900) - 950);
   }
 }
 
 /* ---- work ---------------------------------------------------------------- */
 
 static void write_now(struct model *m) {
-  size_t n = 1 + below(chance(40) ? BATCH : 5);
+  size_t n = 1 + test_below(test_chance(40) ? BATCH : 5);
   choose(m, n);
-  emb_session *s = m->s[below(2)];
-  int rc = chance(35) ? emb_delete(s, m->keys, n, m->found)
-                      : emb_put(s, m->keys, n, m->vectors, NULL);
+  emb_session *s = m->s[test_below(2)];
+  int rc = test_chance(35) ? emb_delete(s, m->keys, n, m->found)
+                           : emb_put(s, m->keys, n, m->vectors, NULL);
   /* A key that the transaction holds. */
   NEED(rc == EMB_OK || (m->txn && (rc == EMB_BUSY || rc == EMB_LOCKED)));
   m->writes++;
 }
 
 static void add_now(struct model *m) {
-  size_t n = 1 + below(20);
+  size_t n = 1 + test_below(20);
   choose(m, n);
   for (size_t i = 0; i < n * DIM; i++)
     m->vectors[i] = 0;
@@ -119,14 +116,14 @@ static void add_now(struct model *m) {
 
 /* Some keys occur twice. */
 static void learn(struct model *m) {
-  size_t n = 1 + below(chance(30) ? BATCH : 20);
+  size_t n = 1 + test_below(test_chance(30) ? BATCH : 20);
   choose(m, n);
   for (size_t i = 0; i < n; i++)
-    if (i > 0 && chance(10))
+    if (i > 0 && test_chance(10))
       m->keys[i] = m->keys[i - 1];
   for (size_t i = 0; i < n * DIM; i++)
-    m->vectors[i] = (float)((int32_t)below(2001) - 1000) * 0.001F;
-  emb_session *s = m->s[below(2)];
+    m->vectors[i] = (float)((int32_t)test_below(2001) - 1000) * 0.001F;
+  emb_session *s = m->s[test_below(2)];
   int rc = m->txn && s == m->s[0]
                ? emb_txn_apply_gradients(s, m->keys, n, m->vectors, NULL, NULL)
                : emb_apply_gradients(s, m->keys, n, m->vectors, NULL, NULL);
@@ -138,11 +135,11 @@ static void learn(struct model *m) {
 
 /* Time passes, and rows go. */
 static void expire(struct model *m) {
-  m->now += below(400);
+  m->now += test_below(400);
   for (int i = 0; i < 2; i++)
     emb_session_time(m->s[i], m->now);
   uint64_t gone = 0;
-  if (chance(30)) {
+  if (test_chance(30)) {
     NEED(OK(m->s[1], emb_expire(m->s[1], &gone)));
     m->expired += gone;
   }
@@ -159,20 +156,20 @@ static void transaction(struct model *m) {
     m->prepared = m->given = 0;
     return;
   }
-  uint32_t what = below(100);
-  size_t n = 1 + below(chance(30) ? BATCH : 5);
+  uint32_t what = test_below(100);
+  size_t n = 1 + test_below(test_chance(30) ? BATCH : 5);
   choose(m, n);
   if (what < 65) {
     m->prepared = 0;
-    if (chance(60))
+    if (test_chance(60))
       NEED(OK(s, emb_txn_put(s, m->keys, n, m->vectors)));
     else
       NEED(OK(s, emb_txn_delete(s, m->keys, n, m->found)));
   } else if (what < 72) {
-    NEED(OK(s, emb_savepoint(s, 1 + (int)below(3))));
+    NEED(OK(s, emb_savepoint(s, 1 + (int)test_below(3))));
   } else if (what < 78) {
     m->prepared = 0;
-    NEED(OK(s, emb_rollback_to(s, (int)below(4))));
+    NEED(OK(s, emb_rollback_to(s, (int)test_below(4))));
   } else if (what < 84) {
     NEED(OK(s, emb_prepare(s, &number)));
     m->prepared = number;
@@ -193,12 +190,12 @@ static void transaction(struct model *m) {
 static void maintain(struct model *m) {
   int more = 1;
   m->writes++;
-  if (chance(70)) {
-    for (uint32_t i = below(8); i && more; i--)
+  if (test_chance(70)) {
+    for (uint32_t i = test_below(8); i && more; i--)
       NEED(OK(NULL, emb_step(m->store, &more)));
   } else {
     NEED(OK(m->s[1],
-            chance(80) ? emb_checkpoint(m->s[1]) : emb_optimize(m->s[1])));
+            test_chance(80) ? emb_checkpoint(m->s[1]) : emb_optimize(m->s[1])));
   }
 }
 
@@ -292,7 +289,7 @@ static void compare_states(struct model *m, const struct copy *c) {
 static void acknowledge(struct model *m, struct copy *c) {
   uint64_t to;
   emb_delta_range(c->delta, NULL, &to);
-  int rc = emb_delta_ack(m->s[1], c->name, chance(50) ? to : 0);
+  int rc = emb_delta_ack(m->s[1], c->name, test_chance(50) ? to : 0);
   if (rc == EMB_GAP && strstr(emb_errmsg(m->s[1]), "too far behind") != NULL) {
     begin_anew(m, c);
     return;
@@ -305,16 +302,16 @@ static void acknowledge(struct model *m, struct copy *c) {
 static void end_delta(struct model *m, struct copy *c) {
   if (c->writes == m->writes)
     compare(m, c);
-  if (!m->stop && c->writes == m->writes && m->state_bytes && chance(40))
+  if (!m->stop && c->writes == m->writes && m->state_bytes && test_chance(40))
     compare_states(m, c);
-  if (!m->stop && chance(60))
+  if (!m->stop && test_chance(60))
     acknowledge(m, c);
   emb_delta_close(c->delta);
   c->delta = NULL;
 }
 
 static void next_rows(struct model *m, struct copy *c) {
-  size_t n, max = 1 + below(BATCH);
+  size_t n, max = 1 + test_below(BATCH);
   int rc = emb_delta_next(c->delta, max,
                           &(emb_rows){.keys = m->keys,
                                       .ops = m->ops,
@@ -358,16 +355,16 @@ static void next_rows(struct model *m, struct copy *c) {
 }
 
 static void consume(struct model *m) {
-  struct copy *c = &m->copies[below(CONSUMERS)];
+  struct copy *c = &m->copies[test_below(CONSUMERS)];
   if (!c->delta) {
     start_delta(m, c);
-  } else if (chance(3)) {
+  } else if (test_chance(3)) {
     emb_delta_close(c->delta);
     c->delta = NULL;
     m->broken++;
   }
   /* To the end, or a few batches. */
-  uint32_t rounds = chance(50) ? UINT32_MAX : below(10);
+  uint32_t rounds = test_chance(50) ? UINT32_MAX : test_below(10);
   while (rounds-- && c->delta && !m->stop)
     next_rows(m, c);
 }
@@ -384,7 +381,7 @@ static void open_store(struct model *m) {
                emb_delta_open(m->s[1], m->copies[0].name, &none)));
     /* The coordinator has decided, or decides now. */
     int commit =
-        emb_in_doubt(m->store) == m->decided ? m->committed : chance(50);
+        emb_in_doubt(m->store) == m->decided ? m->committed : test_chance(50);
     NEED(CHECK_EQ_INT(
         emb_resolve(m->store, emb_in_doubt(m->store), commit, &err), EMB_OK));
   }
@@ -434,8 +431,8 @@ static void free_model(struct model *m) {
 }
 
 static void work(struct model *m) {
-  uint32_t what = below(1000);
-  if (what < 350 && (m->plain || chance(40)))
+  uint32_t what = test_below(1000);
+  if (what < 350 && (m->plain || test_chance(40)))
     write_now(m);
   else if (what < 350)
     learn(m);
@@ -445,7 +442,7 @@ static void work(struct model *m) {
     transaction(m);
   else if (what < 800)
     consume(m);
-  else if (what < 985 && m->now && chance(30))
+  else if (what < 985 && m->now && test_chance(30))
     expire(m);
   else if (what < 985)
     maintain(m);

@@ -41,7 +41,7 @@ static int open_way(struct bounded *x, int way, uint32_t bound) {
          CHECK_EQ_INT(emb_session_open(x->store, &x->a, &err), EMB_OK) &&
          CHECK_EQ_INT(emb_session_open(x->store, &x->b, &err), EMB_OK) &&
          CHECK_EQ_INT(emb_session_open(x->store, &x->c, &err), EMB_OK) &&
-         put_many(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a)) &&
+         help_put_rows(x->a, 0, 1, MANY, 1) && OK(x->a, emb_optimize(x->a)) &&
          OK(x->a, emb_checkpoint(x->a));
 }
 
@@ -217,14 +217,14 @@ static void cache_is_never_outdated(struct bounded *x) {
     if (!look(x->a, keys, N, EMB_AHEAD_CACHE, &a))
       return;
     if (round == 0) {
-      put_many(x->b, 11, 60, N, 20);
+      help_put_rows(x->b, 11, 60, N, 20);
     } else if (round == 1) { /* and written to disk again */
-      put_many(x->b, 11, 60, N, 21);
-      put_many(x->b, MANY, 1, MANY, 1);
+      help_put_rows(x->b, 11, 60, N, 21);
+      help_put_rows(x->b, MANY, 1, MANY, 1);
     } else if (round == 2) { /* moved by compaction */
-      put_many(x->b, 11, 60, N, 22);
-      put_many(x->b, 11, 60, N / 2, 22);
-      put_many(x->b, MANY, 1, MANY, 2);
+      help_put_rows(x->b, 11, 60, N, 22);
+      help_put_rows(x->b, 11, 60, N / 2, 22);
+      help_put_rows(x->b, MANY, 1, MANY, 2);
       OK(x->b, emb_optimize(x->b));
     } else {
       OK(x->b, emb_delete(x->b, keys, N, NULL));
@@ -272,7 +272,7 @@ TEST(ahead_numbers) {
   int64_t key = 5;
   if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  OK(x.a, put_one(x.a, key, 1));
+  OK(x.a, help_put(x.a, key, 1));
   GIVES(x.a, EMB_RANGE, emb_lookahead_progress(x.a, 1, &a));
   GIVES(x.a, EMB_RANGE, emb_lookahead_wait(x.a, 1));
   GIVES(x.a, EMB_RANGE, emb_lookahead(x.a, &key, 1, 2, &a));
@@ -388,7 +388,7 @@ static void order_of_writes(struct bounded *x) {
       OK(x->a, emb_write_back_synchronize(x->a, ticket, NULL));
       CHECK(all_are(x->b, keys, N, value, 0));
     }
-    put_many(x->b, MANY, 1, 2000, round); /* uses up the log's memory */
+    help_put_rows(x->b, MANY, 1, 2000, round); /* uses up the log's memory */
   }
   (void)emb_tickets(x->a, &writes);
   for (; writes > 0; writes--)
@@ -429,7 +429,7 @@ TEST(write_back_checks_at_the_start) {
   uint64_t ticket;
   if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   for (int i = 0; i < 3; i++)
     help_vector(vectors + i * DIM, DIM, keys[i], 2);
   uint32_t infinity = 0x7f800000;
@@ -438,7 +438,7 @@ TEST(write_back_checks_at_the_start) {
   CHECK(strstr(emb_errmsg(x.a), "50") != NULL);
   CHECK_EQ_INT(emb_tickets(x.a, NULL), 0);
   CHECK_EQ_INT(emb_count(x.a), 10);
-  CHECK_EQ_INT(peek_one(x.a, 1), 1);
+  CHECK_EQ_INT(help_peek(x.a, 1), 1);
   bounded_close(&x);
 }
 
@@ -451,7 +451,7 @@ TEST(failed_write_back_keeps_what_is_pending) {
   uint64_t ticket;
   if (!bounded_open(&x, 0, 5, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.a, emb_get(x.a, keys, 3, vectors, NULL, NULL));
   for (int i = 0; i < 3; i++)
     help_vector(vectors + i * DIM, DIM, keys[i], 2);
@@ -484,8 +484,8 @@ static void prefetch_waits(struct bounded *x) {
          x->a, keys, N,
          &(emb_rows){.vectors = vectors, .found = found, .versions = versions},
          &ticket));
-  OK(x->b, put_one(x->b, keys[10], 4));
-  OK(x->b, put_one(x->b, keys[200], 4));
+  OK(x->b, help_put(x->b, keys[10], 4));
+  OK(x->b, help_put(x->b, keys[200], 4));
   OK(x->a, emb_prefetch_synchronize(x->a, ticket, NULL));
   for (int i = 0; i < N; i++)
     if (!CHECK(found[i] && versions[i] > 0) ||

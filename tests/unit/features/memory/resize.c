@@ -17,18 +17,6 @@ static int64_t keys[BATCH];
 static float vectors[BATCH * DIM];
 static uint8_t found[BATCH];
 
-static int put(emb_session *s, int64_t from, int64_t n, int32_t value) {
-  for (int64_t at = from; at < from + n; at += BATCH) {
-    for (int64_t i = 0; i < BATCH; i++) {
-      keys[i] = at + i;
-      help_vector(vectors + i * DIM, DIM, at + i, value);
-    }
-    if (!OK(s, emb_put(s, keys, BATCH, vectors, NULL)))
-      return 0;
-  }
-  return 1;
-}
-
 static int get(emb_session *s, int64_t from, int64_t n, int32_t value) {
   for (int64_t at = from; at < from + n; at += BATCH) {
     for (int64_t i = 0; i < BATCH; i++)
@@ -55,7 +43,7 @@ static void grow_and_shrink(uint32_t flags) {
   emb_store *store;
   emb_session *s;
   if (!help_open(help_path("store"), &config, &store, &s) ||
-      !put(s, 0, KEYS, 1))
+      !help_put_rows(s, 0, 1, KEYS, 1))
     return;
   CHECK(in_memory(store) > 50 * mib);
   int64_t before = help_rss();
@@ -65,7 +53,7 @@ static void grow_and_shrink(uint32_t flags) {
   CHECK(in_memory(store) <= bytes);
   CHECK(before - help_rss() > 40 * mib);
   get(s, 0, KEYS, 1);
-  put(s, 0, KEYS, 2);
+  help_put_rows(s, 0, 1, KEYS, 2);
   CHECK(in_memory(store) <= bytes);
   /* More than the store ever had. */
   OK(s, emb_set_memory(s, (uint64_t)(90 * mib)));
@@ -93,7 +81,7 @@ TEST(in_a_transaction) {
   emb_store *store;
   emb_session *s;
   if (!help_open(help_path("store"), &config, &store, &s) ||
-      !put(s, 0, KEYS, 1) || !OK(s, emb_begin(s)))
+      !help_put_rows(s, 0, 1, KEYS, 1) || !OK(s, emb_begin(s)))
     return;
   for (int64_t at = 0; at < KEYS; at += BATCH) {
     for (int64_t i = 0; i < BATCH; i++) {
@@ -181,7 +169,7 @@ TEST(interrupted) {
   emb_store *store;
   emb_session *s;
   if (!help_open(help_path("store"), &config, &store, &s) ||
-      !put(s, 0, KEYS, 1))
+      !help_put_rows(s, 0, 1, KEYS, 1))
     return;
   int64_t before = help_stat(store, "memory_bytes");
   emb_session_interrupt(s, interrupt, NULL);
@@ -190,7 +178,7 @@ TEST(interrupted) {
   emb_session_interrupt(s, NULL, NULL);
   CHECK_EQ_INT(help_stat(store, "memory_bytes"), before);
   get(s, 0, KEYS, 1);
-  put(s, 0, KEYS, 2);
+  help_put_rows(s, 0, 1, KEYS, 2);
   CHECK(in_memory(store) > 50 << 20);
   OK(s, emb_set_memory(s, 4 << 20));
   get(s, 0, KEYS, 2);
@@ -208,7 +196,7 @@ TEST(disk_that_fails) {
   failing_init(&f, &env_posix, test_state.seed);
   env_set_default(&f.env);
   if (help_open(help_path("store"), &config, &store, &s) &&
-      put(s, 0, KEYS / 2, 1)) {
+      help_put_rows(s, 0, 1, KEYS / 2, 1)) {
     int64_t before = help_stat(store, "memory_bytes");
     failing_arm(&f, FAILING_IO, 1, 1, EIO);
     int rc = emb_set_memory(s, 4 << 20);

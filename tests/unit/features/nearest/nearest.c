@@ -144,11 +144,6 @@ static void check_equal_rows(const struct model *model, uint32_t part,
 
 /* ---- one random question ------------------------------------------------- */
 
-static int compare_keys(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void random_how(emb_nearest_how *how, int64_t *list, int64_t *apart,
                        size_t n) {
   *how = (emb_nearest_how){.segment = (uint32_t)(test_random() % PARTS),
@@ -163,7 +158,7 @@ static void random_how(emb_nearest_how *how, int64_t *list, int64_t *apart,
     for (int64_t key = (int64_t)(test_random() % 50); key < KEYS + 5;
          key += 1 + (int64_t)(test_random() % step))
       list[at++] = key;
-    qsort(list, at, sizeof *list, compare_keys);
+    qsort(list, at, sizeof *list, help_compare_keys);
     how->flags |= EMB_NEAREST_KEYS;
     how->keys = list;
     how->key_count = at;
@@ -490,11 +485,6 @@ TEST(a_sample_of_near_rows_leaves_out_no_others) {
     search_after_sample(page);
 }
 
-static int interrupt_now(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 TEST(interrupt) {
   if (getenv("SERVED"))
     SKIP("a client looks only while it waits");
@@ -510,7 +500,7 @@ TEST(interrupt) {
   if (!help_open(help_path("s"), &config, &store, &s) ||
       !OK(s, emb_put(s, keys, STILL, vectors, NULL)))
     return;
-  emb_session_interrupt(s, interrupt_now, NULL);
+  emb_session_interrupt(s, help_interrupt, NULL);
   GIVES(s, EMB_INTERRUPT,
         emb_nearest(s, vectors, 1, 1, NULL,
                     &(emb_neighbours){keys, &distance, &count, NULL, NULL}));

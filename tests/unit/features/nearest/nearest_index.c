@@ -173,11 +173,6 @@ static void check_answer(const struct model *model, const emb_nearest_how *how,
 
 /* ---- questions ----------------------------------------------------------- */
 
-static int compare_keys(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void random_how(emb_nearest_how *how, int64_t *list, int64_t *apart,
                        size_t n) {
   *how = (emb_nearest_how){.segment = (uint32_t)(test_random() % PARTS)};
@@ -192,7 +187,7 @@ static void random_how(emb_nearest_how *how, int64_t *list, int64_t *apart,
     for (int64_t key = 0; key < KEYS;
          key += 1 + (int64_t)(test_random() % most))
       list[at++] = key;
-    qsort(list, at, sizeof *list, compare_keys);
+    qsort(list, at, sizeof *list, help_compare_keys);
     how->flags |= EMB_NEAREST_KEYS;
     how->keys = list;
     how->key_count = at;

@@ -5,6 +5,7 @@
 ** unusable file is treated like a missing one.
 */
 #include "near_help.h"
+#include "files.h"
 
 #include "engine/features/nearest/index.h"
 
@@ -270,17 +271,6 @@ static long size_of(const char *path) {
   return stat(path, &about) == 0 ? (long)about.st_size : -1;
 }
 
-static void write_at(const char *path, long at, int flip) {
-  FILE *file = fopen(path, "r+b");
-  if (!CHECK(file != NULL))
-    return;
-  CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
-  int byte = fgetc(file);
-  CHECK_EQ_INT(fseek(file, at, SEEK_SET), 0);
-  CHECK(fputc(byte ^ flip, file) != EOF);
-  CHECK_EQ_INT(fclose(file), 0);
-}
-
 /* The index is built again, and a new file replaces this one. */
 static void of_no_use(const char *dir, const char *says, const char *report) {
   emb_store *store;
@@ -319,7 +309,7 @@ TEST(damaged) {
   for (long at = 0; at < bytes; at += at < 700 ? 8 : step) {
     if (!copy_store(dir, copy))
       return;
-    write_at(saved_path(copy), at, 1 << test_random() % 8);
+    files_flip(saved_path(copy), at, 1 << test_random() % 8);
     of_no_use(copy, "damaged", "nearest: block ");
     tried++;
     if (atomic_load(&test_state.failures)) {

@@ -210,13 +210,8 @@ TEST(a_biased_sampler_is_caught) {
   help_close(store, s);
 }
 
-static int compare_keys(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void check_unique(size_t n) {
-  qsort(drawn, n, sizeof *drawn, compare_keys);
+  qsort(drawn, n, sizeof *drawn, help_compare_keys);
   for (size_t i = 1; i < n; i++)
     CHECK(drawn[i - 1] < drawn[i]);
 }
@@ -430,11 +425,6 @@ TEST(vectors_come_with_their_keys) {
   help_close(store, s);
 }
 
-static int stop(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 TEST(errors) {
   emb_store *store;
   emb_session *s;
@@ -474,7 +464,7 @@ TEST(errors) {
         emb_sample(s, 1, &(emb_sample_how){.distribution = EMB_FREQUENCY}, &to,
                    &count));
   CHECK(strstr(emb_errmsg(s), "was created without track=") != NULL);
-  emb_session_interrupt(s, stop, NULL);
+  emb_session_interrupt(s, help_interrupt, NULL);
   GIVES(s, EMB_INTERRUPT, emb_sample(s, 2500, NULL, &to, &count));
   GIVES(s, EMB_INTERRUPT,
         emb_sample(s, 4 * KEYS, &(emb_sample_how){.flags = EMB_SAMPLE_REPLACE},

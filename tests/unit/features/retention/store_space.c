@@ -73,13 +73,6 @@ static int all_are(emb_session *s, int64_t n, int32_t value) {
 
 /* ---- disk ---------------------------------------------------------------- */
 
-/* Does background work until there is none, as the threads do. */
-static void settle(emb_store *store) {
-  for (int more = 1; more;)
-    if (!OK(NULL, emb_step(store, &more)))
-      return;
-}
-
 static void holds_at_most(const char *dir, uint64_t live, const char *when) {
   uint64_t bytes = help_disk_bytes(dir);
   (void)test_check(bytes <= 2 * live + SLACK_BYTES, __FILE__, __LINE__,
@@ -142,9 +135,9 @@ static void ten_rewrites(int way, uint32_t flags) {
       return;
     /* Without threads the caller must run the work. */
     if (flags & EMB_OPEN_STEP)
-      settle(store);
+      help_settle(store);
   }
-  settle(store);
+  help_settle(store);
   if (!(flags & EMB_OPEN_STEP))
     await_idle(dir, live);
   holds_at_most(dir, live, "idle");
@@ -161,7 +154,7 @@ static void ten_rewrites(int way, uint32_t flags) {
     CHECK(each_batch(s, delete_keys, KEYS, 0));
   all_are(s, KEYS, INT32_MIN);
   if (flags & EMB_OPEN_STEP) {
-    settle(store);
+    help_settle(store);
     holds_at_most(dir, 0, "emptied, idle");
   }
   help_close(store, s);
@@ -187,7 +180,7 @@ TEST(space_temporary) {
   for (int32_t round = 0; round <= ROUNDS; round++) {
     if (!each_batch(s, put_keys, KEYS, round))
       return;
-    settle(store);
+    help_settle(store);
   }
   CHECK(help_stat(store, "log_bytes") <=
         2 * (int64_t)KEYS * REC_BYTES + SLACK_BYTES);

@@ -34,8 +34,6 @@ struct image { /* rows of a store, ordered by key */
   char *rows; /* key, then bytes */
 };
 
-static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
-
 static int64_t key_of(uint32_t i) {
   return i % 3 ? (int64_t)i : (int64_t)(i * UINT64_C(0x9e3779b97f4a7c15));
 }
@@ -62,13 +60,13 @@ static void change(struct table *t, uint32_t calls) {
   static float rows[BATCH * DIM];
   int64_t keys[BATCH];
   for (uint32_t c = 0; c < calls; c++) {
-    uint32_t n = 1 + below(BATCH - 1), first = below(KEYS);
+    uint32_t n = 1 + test_below(BATCH - 1), first = test_below(KEYS);
     for (uint32_t i = 0; i < n; i++) {
       keys[i] = key_of((first + i * (1 + c % 7)) % KEYS);
       for (uint32_t k = 0; k < DIM; k++)
-        rows[i * DIM + k] = (float)below(2000) / 1000 - 1;
+        rows[i * DIM + k] = (float)test_below(2000) / 1000 - 1;
     }
-    uint32_t what = below(10);
+    uint32_t what = test_below(10);
     int more;
     if (what < 2)
       OK(t->s, emb_delete(t->s, keys, n, NULL));
@@ -180,8 +178,8 @@ static void run_chain(const char *optimizer, uint32_t track) {
   if (!open_table(&source, "source", optimizer, track))
     return;
   for (int i = 0; i < STEPS; i++) {
-    change(&source, i ? 3 + below(20) : 120);
-    if (below(3) == 0)
+    change(&source, i ? 3 + test_below(20) : 120);
+    if (test_below(3) == 0)
       OK(source.s, emb_optimize(source.s));
     snprintf(names[i], sizeof names[i], "s%d", i);
     OK(source.s, emb_snapshot(source.s, names[i]));
@@ -193,22 +191,23 @@ static void run_chain(const char *optimizer, uint32_t track) {
     return;
   change(&copy, 20);
   for (int round = 0; round < 6; round++) {
-    int at = (int)below(STEPS), last = at;
-    snprintf(options, sizeof options, "level=%u, index=%u", below(4), below(2));
+    int at = (int)test_below(STEPS), last = at;
+    snprintf(options, sizeof options, "level=%u, index=%u", test_below(4),
+             test_below(2));
     OK(source.s,
        emb_snapshot_export(source.s, names[at], file, options, NULL, NULL));
     OK(copy.s, emb_snapshot_restore(copy.s, file, &rows));
     CHECK_EQ_INT(rows, images[at].n);
     check_is(&copy, &images[at]);
-    while ((at += 1 + (int)below(2)) < STEPS) {
+    while ((at += 1 + (int)test_below(2)) < STEPS) {
       snprintf(options, sizeof options, "base=%s", names[last]);
       OK(source.s,
          emb_snapshot_export(source.s, names[at], file, options, NULL, NULL));
       OK(copy.s, emb_snapshot_restore(copy.s, file, NULL));
-      if (below(3) == 0) /* a second restore changes nothing */
+      if (test_below(3) == 0) /* a second restore changes nothing */
         OK(copy.s, emb_snapshot_restore(copy.s, file, NULL));
       check_is(&copy, &images[at]);
-      if (below(3) == 0) {
+      if (test_below(3) == 0) {
         close_table(&copy);
         help_open(copy.dir, &config, &copy.store, &copy.s);
       }
@@ -442,7 +441,7 @@ TEST(a_damaged_chain) {
       return;
     int byte = fgetc(f);
     fseek(f, i, SEEK_SET);
-    fputc(byte ^ 1 << below(8), f);
+    fputc(byte ^ 1 << test_below(8), f);
     fflush(f);
     GIVES(copy.s, EMB_CORRUPT, emb_snapshot_restore(copy.s, file, NULL));
     if (i % 16 == 0) {
@@ -524,7 +523,7 @@ TEST(a_damaged_file_changes_nothing) {
       return;
     int byte = fgetc(f);
     fseek(f, at, SEEK_SET);
-    fputc(byte ^ 1 << below(8), f);
+    fputc(byte ^ 1 << test_below(8), f);
     fflush(f);
     int rc = emb_snapshot_restore(copy.s, file, NULL);
     test_check(rc == EMB_CORRUPT || (at < 20 && rc == EMB_NOTADB), __FILE__,

@@ -44,9 +44,6 @@ static struct {
   int64_t keys[BATCH];
 } m;
 
-static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
-static int chance(uint32_t percent) { return below(100) < percent; }
-
 /* Keys spread over the range of hashes and of int64. */
 static int64_t key_of(uint32_t i) {
   return i % 3 ? (int64_t)i : (int64_t)(i * UINT64_C(0x9e3779b97f4a7c15));
@@ -55,10 +52,10 @@ static int64_t key_of(uint32_t i) {
 /* ---- other sessions ------------------------------------------------------ */
 
 static uint32_t pick(uint32_t *picked, int free_only) {
-  uint32_t n = 1 + below(BATCH - 1), first = below(KEYS), count = 0;
-  int dense = chance(50);
+  uint32_t n = 1 + test_below(BATCH - 1), first = test_below(KEYS), count = 0;
+  int dense = test_chance(50);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t k = dense ? (first + i) % KEYS : below(KEYS);
+    uint32_t k = dense ? (first + i) % KEYS : test_below(KEYS);
     int repeated = free_only && m.txn && m.claimed[k];
     for (uint32_t j = 0; j < count; j++)
       repeated |= picked[j] == k;
@@ -72,7 +69,7 @@ static uint32_t pick(uint32_t *picked, int free_only) {
 
 static void set_rows(const uint32_t *picked, uint32_t n, int32_t *values) {
   for (uint32_t i = 0; i < n; i++) {
-    values[picked[i]] = (int32_t)below(1900);
+    values[picked[i]] = (int32_t)test_below(1900);
     help_vector(m.rows + i * DIM, DIM, key_of(picked[i]), values[picked[i]]);
   }
 }
@@ -94,7 +91,7 @@ static void delete_some(void) {
 
 static void change_in_txn(void) {
   uint32_t picked[BATCH], n = pick(picked, 0);
-  if (chance(70)) {
+  if (test_chance(70)) {
     set_rows(picked, n, m.mine);
     OK(m.other, emb_txn_put(m.other, m.keys, n, m.rows));
   } else {
@@ -111,7 +108,7 @@ static void end_txn(int commit) {
   if (!m.txn)
     return;
   if (commit) {
-    if (chance(50))
+    if (test_chance(50))
       OK(m.other, emb_prepare(m.other, &number));
     OK(m.other, emb_commit(m.other));
     memcpy(m.values, m.mine, sizeof m.values);
@@ -129,7 +126,7 @@ static void begin_txn(void) {
 }
 
 static void write_something(void) {
-  switch (below(12)) {
+  switch (test_below(12)) {
   case 0:
   case 1:
     delete_some();
@@ -138,7 +135,7 @@ static void write_something(void) {
     begin_txn();
     break;
   case 3:
-    end_txn(chance(70));
+    end_txn(test_chance(70));
     break;
   case 4:
   case 5:
@@ -156,7 +153,7 @@ static void write_something(void) {
 
 static int ask(void *arg) {
   (void)arg;
-  if (chance((uint32_t)m.beside)) {
+  if (test_chance((uint32_t)m.beside)) {
     write_something();
     m.during++;
   }
@@ -219,7 +216,7 @@ static void take(struct kept *k) {
   snprintf(k->name, sizeof k->name, "s%" PRIu64, ++m.numbers);
   k->values = k->values ? k->values : malloc(sizeof m.values);
   memcpy(k->values, m.values, sizeof m.values);
-  m.beside = chance(30) ? 0 : (int)below(12);
+  m.beside = test_chance(30) ? 0 : (int)test_below(12);
   emb_session_interrupt(m.s, ask, NULL);
   k->there = OK(m.s, emb_snapshot(m.s, k->name));
   emb_session_interrupt(m.s, NULL, NULL);
@@ -241,13 +238,13 @@ static void look_at(struct kept *k) {
     OK(m.s, emb_snapshot_open(m.s, k->name, &k->open));
   if (k->open != NULL)
     read_back(k, m.s, k->open);
-  if (chance(60) || !k->there)
+  if (test_chance(60) || !k->there)
     close_snap(k);
 }
 
 static void use_snapshots(void) {
-  struct kept *k = &m.snaps[below(SNAPS)];
-  if (k->open != NULL || (k->there && chance(60)))
+  struct kept *k = &m.snaps[test_below(SNAPS)];
+  if (k->open != NULL || (k->there && test_chance(60)))
     look_at(k);
   else if (k->there)
     drop(k);
@@ -270,7 +267,7 @@ static void check_list(emb_session *s) {
 
 static void work(void) {
   int more = 1;
-  for (uint32_t i = below(6); more && i > 0; i--)
+  for (uint32_t i = test_below(6); more && i > 0; i--)
     OK(NULL, emb_step(m.store, &more));
 }
 
@@ -302,7 +299,7 @@ static void crash(void) {
     emb_resolve(store, emb_in_doubt(store), 1, &err);
   /* The new owner's work must keep the snapshots as well. */
   OK(s, emb_put(s, m.keys, 1, m.rows, NULL));
-  if (chance(30))
+  if (test_chance(30))
     OK(s, emb_optimize(s));
   check_list(s);
   for (int i = 0; i < SNAPS; i++) {
@@ -354,7 +351,7 @@ static void finish(void) {
 static void run_model(uint32_t flags, uint32_t type, unsigned calls) {
   start(flags, type);
   for (unsigned i = 0; i < help_amount(calls); i++) {
-    uint32_t what = below(100);
+    uint32_t what = test_below(100);
     if (what < 70)
       write_something();
     else if (what < 80)
@@ -510,12 +507,12 @@ TEST(a_damaged_file_is_told) {
   CHECK_EQ_INT(stat(path, &st), 0);
   for (int i = 0; i < 60; i++, tried++) {
     FILE *file = fopen(path, "r+b");
-    long at = (long)(i < 30 ? below(120) + (uint32_t)(i % 2) * 65536u
-                            : below((uint32_t)st.st_size));
+    long at = (long)(i < 30 ? test_below(120) + (uint32_t)(i % 2) * 65536u
+                            : test_below((uint32_t)st.st_size));
     fseek(file, at, SEEK_SET);
     int byte = fgetc(file);
     fseek(file, at, SEEK_SET);
-    fputc(byte ^ (1 << below(8)), file);
+    fputc(byte ^ (1 << test_below(8)), file);
     fclose(file);
     open_store();
     if (i % 2) /* as the owner, else as a reader */

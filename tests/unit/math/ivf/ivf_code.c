@@ -3,6 +3,7 @@
 ** ivf_code.c -- tests of engine/math/ivf/code.c and scan.c: the error of codes,
 ** and that all forms of the scan give the distances that the codes represent.
 */
+#include "chance_help.h"
 #include "test.h"
 
 #include "engine/emb.h"
@@ -34,15 +35,9 @@ static void decode(const struct ivf_form *form, const uint32_t *words,
   }
 }
 
-static float normal(void) {
-  double u = ((double)(test_random() >> 11) + 1) * 0x1p-53;
-  double v = (double)(test_random() >> 11) * 0x1p-53;
-  return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-}
-
 static void fill(float *to, uint32_t dim, float size) {
   for (uint32_t i = 0; i < dim; i++) {
-    to[i] = size * normal();
+    to[i] = size * chance_normal();
   }
 }
 
@@ -148,7 +143,7 @@ TEST(scans_say_what_codes_stand_for) {
         float a = metric != EMB_DOT ? (float)product(q, q, dims[d]) : -3;
         ivf__probe(&probe, &form, a, step, sum);
         for (int f = 0; ivf__ops(f); f++) {
-          float to[IVF_BLOCK], limit = (float)normal();
+          float to[IVF_BLOCK], limit = (float)chance_normal();
           uint32_t below = ivf__ops(f)->scan(&probe, codes, marks, limit, to);
           for (uint32_t i = 0; i < IVF_BLOCK; i++) {
             uint32_t words[DIM_MAX];

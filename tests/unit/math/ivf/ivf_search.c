@@ -4,6 +4,7 @@
 ** finds, for each metric and code, compared with all distances; and the memory
 ** of an index.
 */
+#include "chance_help.h"
 #include "test.h"
 
 #include "engine/emb.h"
@@ -18,12 +19,6 @@ struct data {
   float *rows;
 };
 
-static float normal(void) {
-  double u = ((double)(test_random() >> 11) + 1) * 0x1p-53;
-  double v = (double)(test_random() >> 11) * 0x1p-53;
-  return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-}
-
 /* Rows around this many centres, which are farther apart than the rows of one
 ** cluster. */
 static void clustered(struct data *data, uint32_t clusters) {
@@ -31,12 +26,12 @@ static void clustered(struct data *data, uint32_t clusters) {
   float *centres = calloc((size_t)clusters * dim, sizeof *centres);
   data->rows = calloc((size_t)data->n * dim, sizeof *data->rows);
   for (size_t i = 0; i < (size_t)clusters * dim; i++) {
-    centres[i] = normal();
+    centres[i] = chance_normal();
   }
   for (size_t i = 0; i < data->n; i++) {
     size_t c = test_random() % clusters;
     for (size_t d = 0; d < dim; d++) {
-      data->rows[i * dim + d] = centres[c * dim + d] + 0.4f * normal();
+      data->rows[i * dim + d] = centres[c * dim + d] + 0.4f * chance_normal();
     }
   }
   free(centres);
@@ -110,7 +105,7 @@ static double recall(struct ivf *ivf, const struct data *data, uint32_t probes,
     int64_t want[K], got[K];
     size_t row = test_random() % data->n;
     for (uint32_t d = 0; d < data->dim; d++) {
-      query[d] = data->rows[row * data->dim + d] + 0.2f * normal();
+      query[d] = data->rows[row * data->dim + d] + 0.2f * chance_normal();
     }
     struct ivf_asked asked = {.query = query, .probes = probes, .most = most};
     CHECK_EQ_INT(ivf_search(&search, &asked), 0);

@@ -23,11 +23,6 @@ static struct optim parsed(const char *text) {
   return optim;
 }
 
-/* Uniform in -1 .. 1. */
-static double random_unit(void) {
-  return (double)(int64_t)test_random() * 0x1p-63;
-}
-
 /* Every optimizer, with values that make each parameter count. */
 static const char *const texts[] = {
     "sgd(lr=0.1)",
@@ -163,7 +158,7 @@ TEST(formulas_over_a_thousand_steps) {
     float w[ORACLE_DIM], state[3 * ORACLE_DIM + 2], read[ORACLE_DIM];
     double worst = 0, first[ORACLE_DIM], moved = 0;
     for (int i = 0; i < ORACLE_DIM; i++) {
-      w[i] = read[i] = (float)random_unit();
+      w[i] = read[i] = (float)test_unit();
       want.w[i] = first[i] = (double)w[i];
     }
     optim_init(&optim, ORACLE_DIM, w, state);
@@ -177,7 +172,7 @@ TEST(formulas_over_a_thousand_steps) {
         if (t % 3 == 0)
           read[i] = w[i];
         old[i] = (double)read[i];
-        given[i] = (float)(want.w[i] - 1 + random_unit());
+        given[i] = (float)(want.w[i] - 1 + test_unit());
         g[i] = (double)given[i];
       }
       oracle_step(&optim, &want, old, g);
@@ -261,7 +256,7 @@ static float *floats_at(char *room) { return (float *)(void *)(room + 3); }
 static void random_floats(char *room, uint32_t n, double scale) {
   for (uint32_t i = 0; i < n; i++) {
     uint64_t zero = test_random() % 16;
-    float x = (float)(random_unit() * scale);
+    float x = (float)(test_unit() * scale);
     x = zero < 2 ? 0.0f : zero < 4 ? -0.0f : x;
     memcpy(room + 3 + 4 * i, &x, 4);
   }
@@ -432,7 +427,7 @@ TEST(float16_is_the_float32_step_rounded) {
       float w[DIM_MAX], *state = floats_at(rows[0].state);
       set_row(&optim, dim);
       for (uint32_t i = 0; i < dim; i++)
-        w[i] = (float)random_unit();
+        w[i] = (float)test_unit();
       vec_scalar.to_f16(half, w, dim);
       for (int t = 0; t < 3; t++) {
         struct optim_step step = plain;
@@ -576,7 +571,7 @@ TEST(new_rows_stay_where_they_are_without_gradient) {
       continue;
     float w[130], first[130], state[392];
     for (int i = 0; i < 130; i++)
-      w[i] = first[i] = i == 5 ? 0 : (float)random_unit();
+      w[i] = first[i] = i == 5 ? 0 : (float)test_unit();
     optim_init(&optim, 130, w, state);
     CHECK_EQ_INT(optim_apply(&optim, 130, w, state, g, &plain), 0);
     for (int i = 0; i < 130; i++)
@@ -656,8 +651,8 @@ TEST(text_is_printed_with_all_parameters) {
 TEST(text_reads_back) {
   char text[OPTIM_TEXT_MAX], printed[OPTIM_TEXT_MAX], again[OPTIM_TEXT_MAX];
   for (int i = 0; i < 20000; i++) {
-    double lr = ldexp(1 + fabs(random_unit()), (int)(test_random() % 100) - 90);
-    double dc = (double)(float)fabs(random_unit());
+    double lr = ldexp(1 + fabs(test_unit()), (int)(test_random() % 100) - 90);
+    double dc = (double)(float)fabs(test_unit());
     (void)snprintf(text, sizeof text, "ftrl(lr=%.17g, dc=%.9g)", lr, dc);
     struct optim a = parsed(text), b;
     CHECK(a.lr == lr && (float)a.dc == (float)dc);

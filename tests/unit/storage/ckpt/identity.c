@@ -39,16 +39,6 @@ static int copy_file(const char *from, const char *to) {
   return CHECK(ok);
 }
 
-static void put_rows(emb_session *s, int64_t from, int32_t value) {
-  int64_t keys[ROWS];
-  float vectors[ROWS * DIM];
-  for (int i = 0; i < ROWS; i++) {
-    keys[i] = from + i;
-    help_vector(vectors + i * DIM, DIM, keys[i], value);
-  }
-  OK(s, emb_put(s, keys, ROWS, vectors, NULL));
-}
-
 /* Commits one row with a prepare. */
 static int commit_row(emb_session *s, int64_t key) {
   float vector[DIM];
@@ -72,7 +62,7 @@ static int begin(emb_store **store, emb_session **s) {
   (void)snprintf(older, sizeof older, "%s%d", help_path("older"), stores);
   if (!help_open(dir, &c, store, s))
     return 0;
-  put_rows(*s, 0, 1);
+  help_put_rows(*s, 0, 1, ROWS, 1);
   OK(*s, emb_checkpoint(*s));
   CHECK(files_copy_dir(older, dir));
   OK(*s, commit_row(*s, ROWS));
@@ -311,7 +301,7 @@ TEST(a_temporary_store_has_no_files) {
   c.flags |= EMB_OPEN_TEMPORARY;
   if (!help_open(test_dir(), &c, &store, &s))
     return;
-  put_rows(s, 0, 1);
+  help_put_rows(s, 0, 1, ROWS, 1);
   OK(s, emb_checkpoint(s));
   OK(s, commit_row(s, ROWS));
   help_close(store, s);

@@ -32,18 +32,11 @@ static void put(emb_session *s, int64_t from, int64_t to, int32_t value) {
   }
 }
 
-static int32_t value_of(emb_session *s, int64_t key) {
-  float row[DIM];
-  uint8_t found = 0;
-  OK(s, emb_peek(s, &key, 1, row, &found, NULL));
-  return found ? help_value(row, DIM, key) : 0;
-}
-
 static void check_equal(emb_session *a, emb_session *b) {
   for (int64_t key = 0; key < KEYS; key++)
-    if (!test_check(value_of(a, key) == value_of(b, key), __FILE__, __LINE__,
+    if (!test_check(help_peek(a, key) == help_peek(b, key), __FILE__, __LINE__,
                     "key %d is %d, and %d in the copy", (int)key,
-                    (int)value_of(a, key), (int)value_of(b, key)))
+                    (int)help_peek(a, key), (int)help_peek(b, key)))
       break;
 }
 
@@ -102,7 +95,7 @@ TEST(delta_before_and_after_a_commit) {
       return;
     emb_session *s = prepare(deletes);
     hand_on(at.s, "c", at.to);
-    CHECK_EQ_INT(value_of(at.to, 20), 0);
+    CHECK_EQ_INT(help_peek(at.to, 20), INT32_MIN);
     hand_on(at.s, "c", at.to); /* again: nothing is new */
     commit(s);
     hand_on(at.s, "c", at.to);
@@ -133,7 +126,7 @@ TEST(snapshot_before_a_delta_after_a_commit) {
   OK(at.s, emb_snapshot(at.s, "s"));
   OK(at.s, emb_snapshot_export(at.s, "s", path, NULL, NULL, NULL));
   OK(at.to_late, emb_snapshot_restore(at.to_late, path, NULL));
-  CHECK_EQ_INT(value_of(at.to_late, 20), 0);
+  CHECK_EQ_INT(help_peek(at.to_late, 20), INT32_MIN);
   commit(s);
   hand_on(at.s, "old", at.to_late);
   check_equal(at.s, at.to_late);
@@ -172,7 +165,7 @@ TEST(commit_after_a_crash) {
   if (help_open(help_path("crashed"), &config, &store, &s)) {
     CHECK(emb_in_doubt(store) != 0);
     CHECK_EQ_INT(emb_resolve(store, emb_in_doubt(store), 1, &err), EMB_OK);
-    CHECK_EQ_INT(value_of(s, 20), 2);
+    CHECK_EQ_INT(help_peek(s, 20), 2);
     hand_on(s, "c", at.to);
     check_equal(s, at.to);
     help_close(store, s);
@@ -193,7 +186,7 @@ TEST(many_marks) {
       CHECK_EQ_INT(hand_on(at.s, "c", at.to), mark);
     put(at.s, 30, 40, 10 + round);
     CHECK(hand_on(at.s, "c", at.to) > mark);
-    CHECK_EQ_INT(value_of(at.to, 35), 10 + round);
+    CHECK_EQ_INT(help_peek(at.to, 35), 10 + round);
   }
   commit(s);
   hand_on(at.s, "c", at.to);

@@ -173,14 +173,12 @@ static int64_t compare(emb_session *s, const struct mirror *m) {
 
 /* ---- a random history ---------------------------------------------------- */
 
-static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
-
 static size_t choose(int64_t *keys, float *vectors) {
-  size_t n = 1 + below(below(3) ? 8 : BATCH);
-  int64_t at = below(KEYS);
+  size_t n = 1 + test_below(test_below(3) ? 8 : BATCH);
+  int64_t at = test_below(KEYS);
   for (size_t i = 0; i < n; i++) {
-    keys[i] = below(3) ? (at + (int64_t)i) % KEYS : below(KEYS);
-    help_vector(vectors + i * DIM, DIM, keys[i], (int32_t)below(1000));
+    keys[i] = test_below(3) ? (at + (int64_t)i) % KEYS : test_below(KEYS);
+    help_vector(vectors + i * DIM, DIM, keys[i], (int32_t)test_below(1000));
   }
   return n;
 }
@@ -189,7 +187,7 @@ static void change(emb_session *s) {
   int64_t keys[BATCH];
   static float vectors[BATCH * DIM];
   size_t n = choose(keys, vectors);
-  switch (below(7)) {
+  switch (test_below(7)) {
   case 5: /* caches some */
   case 6:
     OK(s, emb_get(s, keys, n, vectors, NULL, NULL));
@@ -213,7 +211,7 @@ static void change_in_transaction(emb_session *s) {
   static float vectors[BATCH * DIM];
   size_t n = choose(keys, vectors);
   int found;
-  switch (below(5)) {
+  switch (test_below(5)) {
   case 0:
     OK(s, emb_txn_apply_gradients(s, keys, n, vectors, NULL, NULL));
     return;
@@ -221,7 +219,7 @@ static void change_in_transaction(emb_session *s) {
     OK(s, emb_txn_delete(s, keys, n, NULL));
     return;
   case 2:
-    OK(s, emb_txn_move(s, keys[0], (int64_t)below(KEYS), &found));
+    OK(s, emb_txn_move(s, keys[0], (int64_t)test_below(KEYS), &found));
     return;
   default:
     OK(s, emb_txn_put(s, keys, n, vectors));
@@ -233,20 +231,20 @@ static void transaction(emb_session *s) {
   int deep = 0;
   uint64_t number;
   OK(s, emb_begin(s));
-  for (uint32_t i = 1 + below(8); i > 0; i--) {
-    if (below(2)) {
+  for (uint32_t i = 1 + test_below(8); i > 0; i--) {
+    if (test_below(2)) {
       OK(s, emb_savepoint(s, deep++));
     }
     change_in_transaction(s);
-    if (deep && !below(3)) {
-      deep = (int)below((uint32_t)deep);
+    if (deep && !test_below(3)) {
+      deep = (int)test_below((uint32_t)deep);
       OK(s, emb_rollback_to(s, deep++));
     }
   }
-  if (below(2)) {
+  if (test_below(2)) {
     OK(s, emb_prepare(s, &number));
   }
-  if (below(4)) {
+  if (test_below(4)) {
     OK(s, emb_commit(s));
   } else {
     emb_rollback(s);
@@ -265,7 +263,7 @@ static emb_config table(void) {
 /* Background steps, and work that is requested. */
 static void background(emb_store *store, emb_session *s) {
   uint64_t removed;
-  switch (below(6)) {
+  switch (test_below(6)) {
   case 0:
     OK(s, emb_checkpoint(s));
     return;
@@ -279,7 +277,7 @@ static void background(emb_store *store, emb_session *s) {
     OK(s, emb_evict(s, &removed));
     return;
   default:
-    forget_env.still_wall_s += below(60000);
+    forget_env.still_wall_s += test_below(60000);
     forget_steps(store);
   }
 }
@@ -322,7 +320,7 @@ TEST(of_every_way_to_change_a_row) {
   for (unsigned i = 0;
        values >= 0 && (i < least || (i < 20 * least && !all_came(store, m)));
        i++) {
-    switch (below(8)) {
+    switch (test_below(8)) {
     case 0:
       background(store, s);
       break;

@@ -9,6 +9,7 @@
 #include "engine/storage/pack/block.h"
 #include "engine/storage/pack/options.h"
 #include "failing.h"
+#include "files.h"
 
 #include <errno.h>
 
@@ -26,8 +27,6 @@ static struct {
   int hurry; /* with a thread and a queue */
   emb_err err;
 } m;
-
-static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
 
 static unsigned long_runs(void) {
   const char *text = getenv("LONG");
@@ -56,13 +55,13 @@ static char value_byte(uint32_t row, uint32_t i) {
 static void make_rows(uint32_t n, int puts_only, uint32_t columns) {
   static const uint32_t widths[] = {1, 2, 4, 8};
   memset(&m.head, 0, sizeof m.head);
-  m.head.kind = 1 + below(3);
+  m.head.kind = 1 + test_below(3);
   m.head.column_count = columns;
   for (uint32_t i = 0; i < columns; i++) {
-    uint32_t width = widths[below(4)];
-    m.head.columns[i] = (struct pack_column){width * below(20), width};
+    uint32_t width = widths[test_below(4)];
+    m.head.columns[i] = (struct pack_column){width * test_below(20), width};
   }
-  (void)snprintf(m.head.name, sizeof m.head.name, "name-%u", below(1000));
+  (void)snprintf(m.head.name, sizeof m.head.name, "name-%u", test_below(1000));
   (void)snprintf(m.head.schema, sizeof m.head.schema, "any text");
   m.head.end.version = test_random();
   m.head.flags = puts_only ? PACK_INDEX : 0;
@@ -73,7 +72,8 @@ static void make_rows(uint32_t n, int puts_only, uint32_t columns) {
   for (uint32_t i = 0; i < n; i++) {
     m.keys[i] = (int64_t)(i % 3 ? i : i * UINT64_C(0x9e3779b97f4a7c15));
     m.versions[i] = i * 3u;
-    m.ops[i] = puts_only || below(4) ? PACK_PUT : (uint8_t)(1 + below(3));
+    m.ops[i] =
+        puts_only || test_below(4) ? PACK_PUT : (uint8_t)(1 + test_below(3));
     for (uint32_t k = 0; k < m.value_bytes; k++)
       m.values[(size_t)i * m.value_bytes + k] = value_byte(i, k);
   }
@@ -148,22 +148,12 @@ static int read_pack(struct env *env, const char *path) {
 }
 
 static void load_file(const char *path) {
-  struct stat st;
-  FILE *f = fopen(path, "rb");
-  if (!CHECK(f != NULL && fstat(fileno(f), &st) == 0))
-    return;
   free(m.file);
-  m.size = (size_t)st.st_size;
-  m.file = malloc(m.size + 64);
-  CHECK(fread(m.file, 1, m.size, f) == m.size);
-  (void)fclose(f);
+  m.file = files_load(path, 64, &m.size);
 }
 
 static void store_file(const char *path, size_t size) {
-  FILE *f = fopen(path, "wb");
-  CHECK(f != NULL && fwrite(m.file, 1, size, f) == size);
-  if (f != NULL)
-    (void)fclose(f);
+  files_save(path, m.file, size);
 }
 
 TEST(reads_back_what_was_written) {
@@ -171,9 +161,10 @@ TEST(reads_back_what_was_written) {
   struct paths p = get_paths();
   const char *path = p.pack;
   for (unsigned i = 0; i < 60 * long_runs(); i++) {
-    make_rows(below(4) ? below(ROWS_MAX) : below(3), below(2) == 0, below(7));
-    m.hurry = (int)below(2);
-    if (!CHECK_EQ_INT(write_pack(&env_posix, path, (int)below(5)), EMB_OK))
+    make_rows(test_below(4) ? test_below(ROWS_MAX) : test_below(3),
+              test_below(2) == 0, test_below(7));
+    m.hurry = (int)test_below(2);
+    if (!CHECK_EQ_INT(write_pack(&env_posix, path, (int)test_below(5)), EMB_OK))
       printf("%s\n", m.err.text);
     if (!CHECK_EQ_INT(read_pack(&env_posix, path), 0))
       printf("%s\n", m.err.text);
@@ -215,12 +206,12 @@ TEST(finds_keys) {
   struct paths p = get_paths();
   const char *path = p.pack;
   for (int round = 0; round < 4; round++) {
-    make_rows(round ? ROWS_MAX - below(9) : 1, 1, 3);
+    make_rows(round ? ROWS_MAX - test_below(9) : 1, 1, 3);
     CHECK_EQ_INT(write_pack(&env_posix, path, 1), EMB_OK);
     if (!CHECK_EQ_INT(pack_open(&env_posix, path, &r, &m.err), EMB_OK))
       return;
     for (uint32_t i = 0; i < m.n; i++) {
-      uint32_t k = below(m.n);
+      uint32_t k = test_below(m.n);
       CHECK_EQ_INT(pack_find(r, m.keys[k], &at, &m.err), EMB_OK);
       CHECK_EQ_INT(at, k);
       if (i % 50 == 0) {
@@ -251,7 +242,7 @@ TEST(any_flip_and_any_cut_is_told) {
     size_t at = i < 128   ? i
                 : i < 256 ? m.size - 1 - (i - 128)
                           : test_random() % m.size;
-    uint8_t bit = (uint8_t)(1u << below(8));
+    uint8_t bit = (uint8_t)(1u << test_below(8));
     m.file[at] ^= bit;
     store_file(path, m.size);
     int rc = read_pack(&env_posix, path);
@@ -360,19 +351,20 @@ TEST(forged_numbers_are_told_or_harmless) {
   for (unsigned i = 0; i < 600 * long_runs(); i++, tried++) {
     memcpy(m.file, whole, m.size);
     size_t n = block_places(at, 64), place;
-    uint64_t number = below(3) ? test_random() >> below(64) : below(5000);
-    switch (below(3)) {
+    uint64_t number =
+        test_below(3) ? test_random() >> test_below(64) : test_below(5000);
+    switch (test_below(3)) {
     case 0: /* the numbers of the head, not its name or text */
-      place = 16 + below(26) * 4;
-      place = below(3) ? place : 272 + below(24) * 8;
+      place = 16 + test_below(26) * 4;
+      place = test_below(3) ? place : 272 + test_below(24) * 8;
       break;
     case 1: /* of a block */
-      place = at[below((uint32_t)n)] + 8 + below(6) * 4;
+      place = at[test_below((uint32_t)n)] + 8 + test_below(6) * 4;
       break;
     default:
-      place = m.size - sizeof(struct pack_end) + below(12) * 8;
+      place = m.size - sizeof(struct pack_end) + test_below(12) * 8;
     }
-    memcpy(m.file + place, &number, below(2) ? 4 : 8);
+    memcpy(m.file + place, &number, test_below(2) ? 4 : 8);
     sum_all(at, n);
     store_file(path, m.size);
     int rc = read_pack(&env_posix, path);

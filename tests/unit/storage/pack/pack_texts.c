@@ -9,6 +9,7 @@
 
 #include "engine/storage/pack/block.h"
 #include "failing.h"
+#include "files.h"
 
 #include <errno.h>
 
@@ -21,8 +22,6 @@ static struct {
   size_t size;
   emb_err err;
 } t;
-
-static uint32_t draw(uint32_t n) { return (uint32_t)(test_random() % n); }
 
 static const char *texts_path(void) {
   static char path[300];
@@ -49,10 +48,10 @@ static void make_text(struct pack_text *text, size_t n) {
   char *at = malloc(n + 1);
   size_t used = 0;
   while (used < n) {
-    const char *c = some[draw(6)];
-    size_t bytes = draw(9) ? strlen(c) : 1;
+    const char *c = some[test_below(6)];
+    size_t bytes = test_below(9) ? strlen(c) : 1;
     if (bytes == 1)
-      at[used++] = (char)draw(128);
+      at[used++] = (char)test_below(128);
     else if (used + bytes <= n)
       memcpy(at + used, c, bytes), used += bytes;
   }
@@ -62,9 +61,9 @@ static void make_text(struct pack_text *text, size_t n) {
 static void make_texts(uint32_t n) {
   free_texts();
   for (; t.n < n; t.n++)
-    make_text(&t.texts[t.n], draw(300) == 0  ? draw(LONG_TEXT)
-                             : draw(20) == 0 ? 0
-                                             : 1 + draw(30));
+    make_text(&t.texts[t.n], test_below(300) == 0  ? test_below(LONG_TEXT)
+                             : test_below(20) == 0 ? 0
+                                                   : 1 + test_below(30));
 }
 
 static int is_put(uint32_t i) { return i % 5 != 3; }
@@ -162,7 +161,7 @@ static int read_texts(const char *path) {
 TEST(texts_read_back) {
   uint64_t texts = 0;
   for (int i = 0; i < 60; i++) {
-    make_texts(i < 3 ? (uint32_t)i : draw(ROWS_MOST));
+    make_texts(i < 3 ? (uint32_t)i : test_below(ROWS_MOST));
     if (!CHECK_EQ_INT(write_texts(i % 4), EMB_OK) ||
         !CHECK_EQ_INT(read_texts(texts_path()), 0))
       printf("%s\n", t.err.text);
@@ -178,7 +177,7 @@ TEST(a_file_of_integers_gets_texts) {
   char integers[310];
   (void)snprintf(integers, sizeof integers, "%s-integers", texts_path());
   for (int i = 0; i < 20; i++) {
-    make_texts(draw(ROWS_MOST));
+    make_texts(test_below(ROWS_MOST));
     CHECK_EQ_INT(pack_create(&env_posix, integers, &head, i % 3, &w, &t.err),
                  EMB_OK);
     CHECK_EQ_INT(write_rows(w), EMB_OK);
@@ -261,24 +260,11 @@ TEST(a_failed_call_is_told_and_leaves_the_old_file) {
 /* ---- damage -------------------------------------------------------------- */
 
 static void load_texts(void) {
-  FILE *f = fopen(texts_path(), "rb");
-  if (!CHECK(f != NULL))
-    return;
   free(t.file);
-  (void)fseek(f, 0, SEEK_END);
-  t.size = (size_t)ftell(f);
-  (void)fseek(f, 0, SEEK_SET);
-  t.file = malloc(t.size + 1);
-  CHECK(fread(t.file, 1, t.size, f) == t.size);
-  (void)fclose(f);
+  t.file = files_load(texts_path(), 0, &t.size);
 }
 
-static void store_texts(size_t size) {
-  FILE *f = fopen(texts_path(), "wb");
-  CHECK(f != NULL && fwrite(t.file, 1, size, f) == size);
-  if (f != NULL)
-    (void)fclose(f);
-}
+static void store_texts(size_t size) { files_save(texts_path(), t.file, size); }
 
 static int is_refused(int rc) { return rc == EMB_CORRUPT || rc == EMB_NOTADB; }
 
@@ -287,9 +273,10 @@ TEST(a_changed_byte_is_missed_nowhere) {
   make_texts(40);
   CHECK_EQ_INT(write_texts(1), EMB_OK);
   load_texts();
-  for (size_t at = draw(3); at < t.size; at += at < 512 ? 1 : 1 + draw(5)) {
+  for (size_t at = test_below(3); at < t.size;
+       at += at < 512 ? 1 : 1 + test_below(5)) {
     uint8_t was = t.file[at];
-    t.file[at] ^= (uint8_t)(1 << draw(8));
+    t.file[at] ^= (uint8_t)(1 << test_below(8));
     store_texts(t.size);
     if (!CHECK(is_refused(read_texts(texts_path()))))
       printf("byte %zu\n", at);
@@ -297,7 +284,7 @@ TEST(a_changed_byte_is_missed_nowhere) {
     n++;
   }
   for (int i = 0; i < 50; i++) {
-    store_texts(draw((uint32_t)t.size));
+    store_texts(test_below((uint32_t)t.size));
     CHECK(is_refused(read_texts(texts_path())));
   }
   test_count("damaged files of texts refused", n);

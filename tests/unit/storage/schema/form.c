@@ -19,11 +19,9 @@ static struct form out, in;
 static emb_err err;
 static float scratch[EMB_DIM_MAX];
 
-static uint32_t below(uint32_t n) { return (uint32_t)(test_random() % n); }
-
 static float number(void) {
-  return (float)((double)below(2000001) / 1000000 - 1) *
-         (float)pow(10, (int)below(4) - 2);
+  return (float)((double)test_below(2000001) / 1000000 - 1) *
+         (float)pow(10, (int)test_below(4) - 2);
 }
 
 static int make(struct schema *schema, const char *optimizer, uint32_t track,
@@ -46,7 +44,8 @@ static void fill(const struct schema *schema, void *value) {
     memcpy((char *)value + schema->state_at + 4 * i, &x, 4);
   }
   if (schema_tracks(schema))
-    schema_set_track(schema, value, (emb_track){below(1000), below(1000)});
+    schema_set_track(schema, value,
+                     (emb_track){test_below(1000), test_below(1000)});
 }
 
 static int begin(uint32_t encoding, uint32_t state) {
@@ -70,9 +69,10 @@ static void there_and_back(void *from, void *to) {
 TEST(exact_to_the_bit) {
   static char from[VALUE_MAX], to[VALUE_MAX];
   for (int i = 0; i < 300; i++) {
-    make(&a, below(2) ? "adam" : "none",
-         below(2) ? EMB_TRACK_WALL : EMB_TRACK_NONE, 1 + below(DIM_MAX),
-         below(2), below(DIM_MAX), below(2));
+    make(&a, test_below(2) ? "adam" : "none",
+         test_below(2) ? EMB_TRACK_WALL : EMB_TRACK_NONE,
+         1 + test_below(DIM_MAX), test_below(2), test_below(DIM_MAX),
+         test_below(2));
     b = a;
     if (begin(QUANT_F32, 1)) {
       there_and_back(from, to);
@@ -101,7 +101,7 @@ TEST(quantised_within_the_bound) {
   double worst[4] = {0};
   for (int i = 0; i < 400; i++) {
     uint32_t encoding = 1 + (uint32_t)i % 3, half = i / 3 % 2 ? EMB_F16 : 0;
-    uint32_t d = 1 + below(DIM_MAX);
+    uint32_t d = 1 + test_below(DIM_MAX);
     make(&a, "adagrad", EMB_TRACK_DATA, d, half, 0, 0);
     b = a;
     if (!begin(encoding, 1))

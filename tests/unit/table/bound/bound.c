@@ -28,7 +28,7 @@ static void hot_key(uint32_t bound) {
   if (!bounded_open(&x, bound, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
   emb_session_interrupt(x.a, waiting_ask, &w);
-  OK(x.a, put_one(x.a, key, 1));
+  OK(x.a, help_put(x.a, key, 1));
   for (uint32_t i = 0; i <= bound; i++)
     if (!OK(x.a, get_one(x.a, key, NULL)))
       break;
@@ -41,12 +41,12 @@ static void hot_key(uint32_t bound) {
   }
   CHECK_EQ_INT(pending_of(x.b, key), bound + 1);
   CHECK_EQ_INT(emb_leases(x.a), bound + 1);
-  OK(x.a, put_one(x.a, key, 2));
+  OK(x.a, help_put(x.a, key, 2));
   OK(x.a, get_one(x.a, key, NULL));
   GIVES(x.a, EMB_BUSY, get_one(x.a, key, NULL));
   CHECK_EQ_INT(emb_release(x.a), bound + 1);
   CHECK_EQ_INT(pending_of(x.a, key), 0);
-  CHECK_EQ_INT(peek_one(x.a, key), 2);
+  CHECK_EQ_INT(help_peek(x.a, key), 2);
   bounded_close(&x);
 }
 
@@ -72,7 +72,7 @@ static void *skewed_calls(void *arg) {
     uint64_t r = test_random_from(&k->random);
     int64_t key = (int64_t)((r >> 32) % (1 + (r & 0xffffff) % SKEWED_KEYS));
     int rc = (r >> 29 & 7) < 5 ? get_one(k->s, key, NULL)
-                               : put_one(k->s, key, i % 9);
+                               : help_put(k->s, key, i % 9);
     if (rc == EMB_BUSY) {
       k->refused++;
       (void)emb_release(k->s);
@@ -88,7 +88,7 @@ TEST(skewed_reads_and_writes_of_two_threads_end) {
   pthread_t thread;
   if (!bounded_open(&x, 128, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.c, 0, 1, SKEWED_KEYS, 0);
+  help_put_rows(x.c, 0, 1, SKEWED_KEYS, 0);
   struct skewed one = {x.a, test_random(), 0}, two = {x.b, test_random(), 0};
   if (!CHECK_EQ_INT(pthread_create(&thread, NULL, skewed_calls, &two), 0))
     abort();
@@ -123,7 +123,7 @@ static void waiter_beside_writer(int64_t key) {
   pthread_t thread;
   if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.b, 0, 1, 1000, 1);
+  help_put_rows(x.b, 0, 1, 1000, 1);
   OK(x.b, get_one(x.b, key, NULL));
   struct waiter waiter = {x.a, key, -1, 0};
   emb_session_interrupt(x.a, waiting_ask, &w);
@@ -131,13 +131,13 @@ static void waiter_beside_writer(int64_t key) {
     abort();
   if (waiting_began(&w)) {
     /* This needs every frame several times over: the waiter may hold none. */
-    CHECK(put_many(x.b, 1000, 1, 2 * MANY, 2));
+    CHECK(help_put_rows(x.b, 1000, 1, 2 * MANY, 2));
     CHECK(help_stat(x.store, "evictions") > 16);
     OK(x.b, emb_checkpoint(x.b));
     OK(x.b, emb_optimize(x.b));
     CHECK_EQ_INT(pending_of(x.b, key), 1);
   }
-  OK(x.b, put_one(x.b, key, 3));
+  OK(x.b, help_put(x.b, key, 3));
   (void)pthread_join(thread, NULL);
   CHECK_EQ_INT(waiter.rc, EMB_OK);
   CHECK_EQ_INT(waiter.value, 3);
@@ -181,14 +181,14 @@ TEST(vectors_are_whole_beside_a_writer) {
   pthread_t threads[2];
   if (!bounded_open(&x, EMB_STALENESS_MAX, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  OK(x.c, put_one(x.c, 5, 0));
+  OK(x.c, help_put(x.c, 5, 0));
   struct beside readers[2] = {{x.a, 5, 0, &over}, {x.b, 5, 1, &over}};
   for (int i = 0; i < 2; i++)
     if (!CHECK_EQ_INT(
             pthread_create(&threads[i], NULL, read_whole, &readers[i]), 0))
       abort();
   for (int i = 0; i < 100000 * (int)help_long(); i++)
-    if (!OK(x.c, put_one(x.c, 5, i % 1000000)))
+    if (!OK(x.c, help_put(x.c, 5, i % 1000000)))
       break;
   atomic_store(&over, 1);
   for (int i = 0; i < 2; i++)
@@ -208,34 +208,34 @@ static void full_of_pending(struct bounded *x, int64_t key, int32_t value) {
   CHECK_EQ_INT(pending_of(x->c, key), FULL);
   GIVES(x->c, EMB_BUSY, get_one(x->c, key, NULL));
   for (int i = 0; i < 20000; i++)
-    if (!CHECK_EQ_INT(peek_one(x->c, key), value))
+    if (!CHECK_EQ_INT(help_peek(x->c, key), value))
       return;
   CHECK_EQ_INT(pending_of(x->c, key), FULL);
   for (int i = 0; i < 20000; i++)
-    if (!OK(x->c, put_one(x->c, key, value + i % 100)))
+    if (!OK(x->c, help_put(x->c, key, value + i % 100)))
       return;
   CHECK_EQ_INT(pending_of(x->c, key), FULL);
-  OK(x->a, put_one(x->a, key, value));
+  OK(x->a, help_put(x->a, key, value));
   CHECK_EQ_INT(pending_of(x->c, key), FULL - 1);
   OK(x->c, get_one(x->c, key, NULL));
   GIVES(x->c, EMB_BUSY, get_one(x->c, key, NULL));
   for (int i = 0; i < FULL / 2; i++)
-    if (!OK(x->b, put_one(x->b, key, value)))
+    if (!OK(x->b, help_put(x->b, key, value)))
       return;
   CHECK_EQ_INT(emb_release(x->b) + emb_release(x->a) + emb_release(x->c),
                FULL - FULL / 2);
   CHECK_EQ_INT(pending_of(x->c, key), 0);
-  CHECK_EQ_INT(peek_one(x->c, key), value);
+  CHECK_EQ_INT(help_peek(x->c, key), value);
 }
 
 TEST(pending_at_its_largest) {
   struct bounded x;
   if (!bounded_open(&x, EMB_STALENESS_MAX, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, MANY, 1);
+  help_put_rows(x.a, 0, 1, MANY, 1);
   CHECK(get_until_cached(&x, 11));
   for (int i = 0; i < 10; i++) /* fill its frequency bits */
-    CHECK_EQ_INT(peek_one(x.a, 11), 1);
+    CHECK_EQ_INT(help_peek(x.a, 11), 1);
   full_of_pending(&x, 11, 1);
   full_of_pending(&x, MANY - 1, 1);
   CHECK_EQ_INT(emb_count(x.a), MANY);
@@ -260,18 +260,18 @@ TEST(blind_puts_do_not_allow_more_gets) {
   if (!bounded_open(&x, 4, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
   for (int i = 0; i < 1000; i++)
-    OK(x.a, put_one(i % 2 ? x.a : x.b, 9, i));
+    OK(x.a, help_put(i % 2 ? x.a : x.b, 9, i));
   CHECK_EQ_INT(pending_of(x.a, 9), 0);
   for (int i = 0; i < 5; i++)
     OK(x.a, get_one(x.a, 9, NULL));
   GIVES(x.a, EMB_BUSY, get_one(x.a, 9, NULL));
   /* Nor do blind Puts of another session while leases are held. */
   for (int i = 0; i < 1000; i++)
-    OK(x.b, put_one(x.b, 9, i));
+    OK(x.b, help_put(x.b, 9, i));
   CHECK_EQ_INT(pending_of(x.a, 9), 5);
   GIVES(x.a, EMB_BUSY, get_one(x.a, 9, NULL));
   for (int i = 0; i < 10; i++)
-    OK(x.a, put_one(x.a, 9, i));
+    OK(x.a, help_put(x.a, 9, i));
   CHECK_EQ_INT(pending_of(x.a, 9), 0);
   CHECK_EQ_INT(emb_leases(x.a), 0);
   bounded_close(&x);
@@ -283,18 +283,18 @@ TEST(put_of_a_new_key_is_there) {
   struct bounded x;
   if (!bounded_open(&x, 0, FOR_EVER, 0))
     return;
-  CHECK(put_many(x.a, 0, 1, 1000, 6));
-  OK(x.a, put_one(x.a, INT64_MIN, 1));
-  OK(x.a, put_one(x.a, INT64_MAX, 2));
+  CHECK(help_put_rows(x.a, 0, 1, 1000, 6));
+  OK(x.a, help_put(x.a, INT64_MIN, 1));
+  OK(x.a, help_put(x.a, INT64_MAX, 2));
   CHECK_EQ_INT(emb_count(x.b), 1002);
-  CHECK_EQ_INT(peek_one(x.b, 999), 6);
-  CHECK_EQ_INT(peek_one(x.b, INT64_MIN), 1);
-  CHECK_EQ_INT(peek_one(x.b, INT64_MAX), 2);
+  CHECK_EQ_INT(help_peek(x.b, 999), 6);
+  CHECK_EQ_INT(help_peek(x.b, INT64_MIN), 1);
+  CHECK_EQ_INT(help_peek(x.b, INT64_MAX), 2);
   bounded_close(&x);
   if (!bounded_open(&x, 0, FOR_EVER, 0))
     return;
   CHECK_EQ_INT(emb_count(x.b), 1002);
-  CHECK_EQ_INT(peek_one(x.b, 500), 6);
+  CHECK_EQ_INT(help_peek(x.b, 500), 6);
   bounded_close(&x);
 }
 
@@ -307,7 +307,7 @@ TEST(get_of_an_absent_key_adds_none) {
   emb_ahead ahead;
   if (!bounded_open(&x, 0, FOR_EVER, 0))
     return;
-  CHECK(put_many(x.a, 0, 1, 100, 1));
+  CHECK(help_put_rows(x.a, 0, 1, 100, 1));
   for (int round = 0; round < 3; round++) {
     memset(vectors, 1, sizeof vectors);
     memset(found, 7, sizeof found);
@@ -352,7 +352,7 @@ TEST(found_of_cold_keys) {
   float *vectors = malloc(sizeof(float[CHUNK][DIM]));
   if (!vectors || !bounded_open(&x, EMB_STALENESS_MAX, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 2, MANY, 3); /* the even keys */
+  help_put_rows(x.a, 0, 2, MANY, 3); /* the even keys */
   for (int round = 0; round < 100; round++) {
     for (int i = 0; i < CHUNK; i++)
       keys[i] = (int64_t)(test_random() % (3 * MANY));
@@ -391,7 +391,7 @@ static void buffers_are_free(int asynchronous) {
   float *vectors = malloc(sizeof(float[CHUNK][DIM]));
   if (!vectors || !bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, MANY, 1);
+  help_put_rows(x.a, 0, 1, MANY, 1);
   for (int round = 0; round < 20; round++) {
     for (int i = 0; i < CHUNK; i++) { /* far apart: cold except the last */
       keys[i] = round + (int64_t)i * (MANY / CHUNK);
@@ -409,7 +409,7 @@ static void buffers_are_free(int asynchronous) {
       break;
   for (int round = 0; round < 20; round++)
     for (int i = 0; i < CHUNK; i++)
-      if (!CHECK_EQ_INT(peek_one(x.b, round + (int64_t)i * (MANY / CHUNK)),
+      if (!CHECK_EQ_INT(help_peek(x.b, round + (int64_t)i * (MANY / CHUNK)),
                         100 + round))
         goto out;
   CHECK_EQ_INT(emb_count(x.b), MANY);
@@ -431,13 +431,13 @@ TEST(get_leaves_the_value) {
   int64_t key = 3;
   if (!bounded_open(&x, 8, FOR_EVER, 0))
     return;
-  CHECK(put_many(x.a, 0, 1, 100, 1));
+  CHECK(help_put_rows(x.a, 0, 1, 100, 1));
   OK(x.a, emb_peek(x.a, &key, 1, NULL, NULL, &before));
   for (int i = 0; i < 5; i++)
     OK(x.a, get_one(x.a, key, NULL));
   OK(x.a, emb_peek(x.a, &key, 1, NULL, NULL, &after));
   CHECK_EQ_INT(before, after);
-  CHECK_EQ_INT(peek_one(x.a, key), 1);
+  CHECK_EQ_INT(help_peek(x.a, key), 1);
   /* The dimension is the store's; no Get can use another. */
   emb_config other = x.config;
   other.dim = DIM / 2;
@@ -450,7 +450,7 @@ TEST(get_leaves_the_value) {
   emb_session *s;
   if (help_open(help_path("store"), &other, &store, &s)) {
     CHECK_EQ_INT(emb_dim(store), DIM);
-    CHECK_EQ_INT(peek_one(s, key), 1);
+    CHECK_EQ_INT(help_peek(s, key), 1);
     help_close(store, s);
   }
 }

@@ -19,18 +19,18 @@ TEST(put_rmw_and_delete_give_one_back) {
   int64_t key = 4;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   for (int i = 0; i < 4; i++)
     OK(x.a, get_one(x.a, key, NULL));
   OK(x.b, get_one(x.b, key, NULL));
   CHECK_EQ_INT(pending_of(x.c, key), 5);
-  OK(x.a, put_one(x.a, key, 2));
+  OK(x.a, help_put(x.a, key, 2));
   CHECK_EQ_INT(pending_of(x.c, key), 4);
   OK(x.a, emb_rmw(x.a, &key, 1, zeros, NULL, NULL));
   CHECK_EQ_INT(pending_of(x.c, key), 3);
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
   CHECK_EQ_INT(emb_leases(x.a), 1);
-  OK(x.c, put_one(x.c, key, 3)); /* the key is back; c has no lease */
+  OK(x.c, help_put(x.c, key, 3)); /* the key is back; c has no lease */
   CHECK_EQ_INT(pending_of(x.c, key), 2);
   CHECK_EQ_INT(emb_release(x.a), 1);
   CHECK_EQ_INT(pending_of(x.c, key), 1);
@@ -51,7 +51,7 @@ TEST(many_puts_of_a_key_in_a_transaction) {
   int64_t key = 4;
   if (!bounded_open(&x, 400, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   for (int i = 0; i < HELD; i++)
     OK(x.a, get_one(x.a, key, NULL));
   CHECK_EQ_INT(pending_of(x.c, key), HELD);
@@ -61,7 +61,7 @@ TEST(many_puts_of_a_key_in_a_transaction) {
     OK(x.a, emb_txn_put(x.a, &key, 1, vector));
   OK(x.a, emb_commit(x.a));
   CHECK_EQ_INT(pending_of(x.c, key), KEPT);
-  OK(x.a, put_one(x.a, key, 3));
+  OK(x.a, help_put(x.a, key, 3));
   CHECK_EQ_INT(pending_of(x.c, key), KEPT - 1);
   CHECK_EQ_INT(emb_release(x.a), KEPT - 1);
   CHECK_EQ_INT(pending_of(x.c, key), 0);
@@ -76,7 +76,7 @@ TEST(numbers_of_calls_go_round) {
   unsigned counted = 1;
   if (!bounded_open(&x, 40, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.a, get_one(x.a, key, NULL));
   struct leases *leases = &x.a->leases;
   for (uint32_t quarter = 1; quarter <= 9; quarter++) {
@@ -93,7 +93,7 @@ TEST(numbers_of_calls_go_round) {
     OK(x.a, get_one(x.a, key, NULL)); /* once in a statement */
     CHECK_EQ_INT(pending_of(x.c, key), ++counted);
     emb_statement(x.a, 0);
-    OK(x.a, put_one(x.a, key, 2));
+    OK(x.a, help_put(x.a, key, 2));
     CHECK_EQ_INT(pending_of(x.c, key), --counted);
   }
   CHECK_EQ_INT(emb_leases(x.a), counted);
@@ -108,7 +108,7 @@ static void txn_gives_back(int prepare) {
   uint64_t number;
   if (!bounded_open(&x, 0, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   for (int64_t key = 0; key < 4; key++)
     OK(x.a, get_one(x.a, key, NULL));
   float vector[DIM];
@@ -130,7 +130,7 @@ static void txn_gives_back(int prepare) {
   int32_t value = 0;
   OK(x.b, get_one(x.b, 0, &value));
   CHECK_EQ_INT(value, 7);
-  OK(x.b, put_one(x.b, 1, 5));
+  OK(x.b, help_put(x.b, 1, 5));
   CHECK_EQ_INT(pending_of(x.b, 1), 0);
   CHECK_EQ_INT(emb_release(x.a), 2);
   CHECK(help_verify(x.c));
@@ -146,7 +146,7 @@ TEST(rollback_undoes_the_put_and_not_the_get) {
   int64_t key = 3;
   if (!bounded_open(&x, 0, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   help_vector(vector, DIM, key, 7);
   OK(x.a, get_one(x.a, key, NULL));
   OK(x.a, emb_begin(x.a));
@@ -154,7 +154,7 @@ TEST(rollback_undoes_the_put_and_not_the_get) {
   emb_rollback(x.a);
   CHECK_EQ_INT(pending_of(x.b, key), 1);
   CHECK_EQ_INT(emb_leases(x.a), 1);
-  OK(x.a, put_one(x.a, key, 2));
+  OK(x.a, help_put(x.a, key, 2));
   CHECK_EQ_INT(pending_of(x.b, key), 0);
   /* The same with a savepoint. */
   OK(x.a, get_one(x.a, key, NULL));
@@ -163,7 +163,7 @@ TEST(rollback_undoes_the_put_and_not_the_get) {
   OK(x.a, emb_txn_put(x.a, &key, 1, vector));
   OK(x.a, emb_rollback_to(x.a, 1));
   OK(x.a, emb_commit(x.a));
-  CHECK_EQ_INT(peek_one(x.b, key), 2);
+  CHECK_EQ_INT(help_peek(x.b, key), 2);
   CHECK_EQ_INT(pending_of(x.b, key), 1);
   CHECK_EQ_INT(emb_release(x.a), 1);
   CHECK_EQ_INT(pending_of(x.b, key), 0);
@@ -174,7 +174,7 @@ TEST(marked_leases_are_given_back_alone) {
   struct bounded x;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.a, get_one(x.a, 1, NULL));
   OK(x.a, get_one(x.a, 2, NULL));
   emb_lease_mark(x.a, 1);
@@ -201,7 +201,7 @@ TEST(a_call_counts_a_key_once) {
   uint8_t found[5];
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.a, emb_get(x.a, keys, 5, vectors, found, NULL));
   for (int i = 0; i < 5; i++)
     CHECK(found[i] && help_is(vectors + i * DIM, DIM, keys[i], 1));
@@ -228,7 +228,7 @@ TEST(a_large_batch_counts_a_key_once) {
   float *vectors = malloc(sizeof(float[2 * N][DIM]));
   if (!vectors || !bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, MANY, 1);
+  help_put_rows(x.a, 0, 1, MANY, 1);
   for (int i = 0; i < 2 * N; i++)
     keys[i] = (int64_t)((uint64_t)i * 7919 % N) * 3;
   OK(x.a, emb_get(x.a, keys, 2 * N, vectors, NULL, NULL));
@@ -248,7 +248,7 @@ TEST(a_statement_counts_a_key_once) {
   struct bounded x;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   emb_statement(x.a, 71);
   for (int i = 0; i < 20; i++)
     OK(x.a, get_one(x.a, 5, NULL));
@@ -276,7 +276,7 @@ TEST(a_statement_goes_on_after_other_calls) {
   uint64_t ticket;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   emb_statement(x.a, 71);
   OK(x.a, get_one(x.a, 5, NULL));
   emb_statement(x.a, 0);
@@ -301,7 +301,7 @@ TEST(marks_end_with_their_attempt) {
   struct bounded x;
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   emb_lease_mark(x.a, 1);
   OK(x.a, get_one(x.a, 5, NULL));
   OK(x.a, get_one(x.a, 6, NULL));
@@ -312,7 +312,7 @@ TEST(marks_end_with_their_attempt) {
   CHECK_EQ_INT(emb_release_marked(x.a), 0);
   emb_lease_mark(x.a, 1);
   OK(x.a, get_one(x.a, 6, NULL));
-  OK(x.a, put_one(x.a, 5, 2));
+  OK(x.a, help_put(x.a, 5, 2));
   CHECK_EQ_INT(pending_of(x.a, 5), 1);
   CHECK_EQ_INT(pending_of(x.a, 6), 3);
   CHECK_EQ_INT(emb_release_marked(x.a), 1);
@@ -332,7 +332,7 @@ TEST(a_prefetch_counts_in_its_statement) {
   for (int other = 0; other < 2; other++) {
     if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
       return;
-    put_many(x.a, 0, 1, 10, 1);
+    help_put_rows(x.a, 0, 1, 10, 1);
     emb_statement(x.a, 71);
     OK(x.a, get_one(x.a, 5, NULL));
     OK(x.a,
@@ -343,7 +343,7 @@ TEST(a_prefetch_counts_in_its_statement) {
     OK(x.a,
        emb_prefetch(x.a, keys, 3, &(emb_rows){.vectors = vectors}, &ticket));
     emb_statement(x.a, other ? 72 : 0);
-    OK(x.b, put_one(x.b, 6, 2));
+    OK(x.b, help_put(x.b, 6, 2));
     OK(x.a, emb_prefetch_synchronize(x.a, ticket, NULL));
     CHECK_EQ_INT(pending_other_than(x.a, keys, 3, 1), 0);
     /* The current statement has not changed. */
@@ -361,7 +361,7 @@ TEST(a_refused_call_keeps_what_its_statement_counted) {
   float vectors[3 * DIM];
   if (!bounded_open(&x, 0, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.b, get_one(x.b, 6, NULL));
   emb_statement(x.a, 71);
   OK(x.a, get_one(x.a, 5, NULL));
@@ -383,7 +383,7 @@ TEST(what_does_not_count) {
   size_t n;
   if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 64, 1);
+  help_put_rows(x.a, 0, 1, 64, 1);
   for (int i = 0; i < 64; i++)
     keys[i] = i;
   OK(x.b, get_one(x.b, 7, NULL)); /* at its bound; nothing waits for it */
@@ -418,7 +418,7 @@ TEST(without_a_bound_nothing_counts) {
   emb_config config = {.dim = DIM, .flags = EMB_OPEN_CREATE};
   if (!help_open(help_path("store"), &config, &x.store, &x.a))
     return;
-  OK(x.a, put_one(x.a, 5, 1));
+  OK(x.a, help_put(x.a, 5, 1));
   for (int i = 0; i < 10000; i++)
     if (!OK(x.a, get_one(x.a, 5, NULL)))
       break;
@@ -438,7 +438,7 @@ TEST(a_refused_batch_gives_back_what_it_took) {
   uint64_t ticket;
   if (!bounded_open(&x, 0, 5, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 40, 1);
+  help_put_rows(x.a, 0, 1, 40, 1);
   for (int i = 0; i < 40; i++)
     keys[i] = i;
   OK(x.b, get_one(x.b, 23, NULL));
@@ -456,7 +456,7 @@ TEST(a_refused_batch_gives_back_what_it_took) {
       bounded_close(&x);
       if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
         return;
-      put_many(x.a, 0, 1, 40, 1);
+      help_put_rows(x.a, 0, 1, 40, 1);
       OK(x.b, get_one(x.b, 23, NULL));
       OK(x.a, get_one(x.a, 3, NULL));
       emb_session_interrupt(x.a, waiting_ask, &w);
@@ -495,14 +495,14 @@ TEST(a_failed_prefetch_gives_back_its_own) {
   uint64_t ticket;
   if (!bounded_open(&x, 4, FOR_EVER, EMB_OPEN_ALONE))
     return;
-  put_many(x.a, 0, 1, MANY, 1);
-  put_many(x.a, MANY + 1, 1, 10, 1); /* in memory */
+  help_put_rows(x.a, 0, 1, MANY, 1);
+  help_put_rows(x.a, MANY + 1, 1, 10, 1); /* in memory */
   OK(x.a, get_one(x.a, keys[WRITTEN], NULL));
   spoil_log();
   OK(x.a, emb_prefetch(x.a, keys, N, &(emb_rows){.vectors = vectors}, &ticket));
   CHECK_EQ_INT(emb_leases(x.a), N + 1);
   OK(x.a, get_one(x.a, keys[GOT], NULL));
-  OK(x.a, put_one(x.a, keys[WRITTEN], 2));
+  OK(x.a, help_put(x.a, keys[WRITTEN], 2));
   CHECK_EQ_INT(emb_leases(x.a), N + 1);
   GIVES(x.a, EMB_CORRUPT, emb_prefetch_synchronize(x.a, ticket, NULL));
   CHECK_EQ_INT(pending_of(x.c, keys[COLD]), 0);
@@ -585,7 +585,7 @@ static void cross_all(uint64_t keys, int kind) {
   emb_err err;
   if (!bounded_open(&x, 0, 10000, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, (int)keys, 1);
+  help_put_rows(x.a, 0, 1, (int)keys, 1);
   for (int i = 0; i < CROSS_THREADS; i++) {
     crossings[i] = (struct crossing){NULL, test_random(), keys, kind};
     if (!CHECK_EQ_INT(emb_session_open(x.store, &crossings[i].s, &err), 0) ||
@@ -638,7 +638,7 @@ static void check_gone(struct bounded *x, int64_t key, int64_t rest) {
   CHECK_EQ_INT(found, 0);
   OK(x->a, emb_get(x->a, &key, 1, vector, &found, NULL));
   CHECK_EQ_INT(found, 0);
-  CHECK_EQ_INT(peek_one(x->b, key), INT32_MIN);
+  CHECK_EQ_INT(help_peek(x->b, key), INT32_MIN);
   CHECK_EQ_INT(emb_leases(x->a), 0);
   CHECK_EQ_INT(emb_count(x->a), rest);
   CHECK_EQ_INT(count_scanned(x->a), rest);
@@ -651,7 +651,7 @@ TEST(a_key_deleted_under_leases) {
   uint8_t found;
   if (!bounded_open(&x, 2, 1, 0))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.b, get_one(x.b, key, NULL));
   OK(x.c, get_one(x.c, key, NULL));
   for (int round = 0; round < 3; round++) {
@@ -663,21 +663,21 @@ TEST(a_key_deleted_under_leases) {
     if (round == 1)
       OK(x.a, emb_checkpoint(x.a));
     if (round == 2)
-      put_many(x.a, 1000, 1, MANY, 3); /* the index grows */
+      help_put_rows(x.a, 1000, 1, MANY, 3); /* the index grows */
     /* When it is added again, the key still has its pending reads. */
-    OK(x.a, put_one(x.a, key, 10 + round));
+    OK(x.a, help_put(x.a, key, 10 + round));
     CHECK_EQ_INT(pending_of(x.a, key), 2);
-    CHECK_EQ_INT(peek_one(x.b, key), 10 + round);
+    CHECK_EQ_INT(help_peek(x.b, key), 10 + round);
     OK(x.a, get_one(x.a, key, NULL));
     GIVES(x.a, EMB_BUSY, get_one(x.a, key, NULL));
     CHECK_EQ_INT(emb_release(x.a), 1);
   }
-  OK(x.b, put_one(x.b, key, 20));
+  OK(x.b, help_put(x.b, key, 20));
   CHECK_EQ_INT(pending_of(x.a, key), 1);
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
   CHECK_EQ_INT(emb_release(x.c), 1); /* the last lease: now it is really gone */
   check_gone(&x, key, 9 + MANY);
-  OK(x.a, put_one(x.a, key, 21));
+  OK(x.a, help_put(x.a, key, 21));
   CHECK_EQ_INT(pending_of(x.a, key), 0);
   CHECK_EQ_INT(emb_count(x.a), 10 + MANY);
   bounded_close(&x);
@@ -689,17 +689,17 @@ TEST(a_deleted_key_is_given_back_by_its_reader) {
   int64_t key = 5;
   if (!bounded_open(&x, 2, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   OK(x.b, get_one(x.b, key, NULL));
   OK(x.c, get_one(x.c, key, NULL));
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
-  OK(x.b, put_one(x.b, key, 2));
+  OK(x.b, help_put(x.b, key, 2));
   CHECK_EQ_INT(pending_of(x.a, key), 1);
   CHECK_EQ_INT(emb_leases(x.b), 0);
   OK(x.c, emb_delete(x.c, &key, 1, NULL));
   CHECK_EQ_INT(emb_leases(x.c), 0);
   check_gone(&x, key, 9);
-  OK(x.a, put_one(x.a, key, 3));
+  OK(x.a, help_put(x.a, key, 3));
   CHECK_EQ_INT(pending_of(x.a, key), 0);
   bounded_close(&x);
 }
@@ -710,7 +710,7 @@ TEST(a_transaction_deletes_and_adds_under_leases) {
   float vector[DIM];
   if (!bounded_open(&x, 2, 1, 0))
     return;
-  put_many(x.a, 0, 1, 10, 1);
+  help_put_rows(x.a, 0, 1, 10, 1);
   help_vector(vector, DIM, key, 9);
   OK(x.b, get_one(x.b, key, NULL));
   for (int commit = 0; commit < 2; commit++) {
@@ -728,7 +728,7 @@ TEST(a_transaction_deletes_and_adds_under_leases) {
     CHECK_EQ_INT(emb_count(x.a), 9 + commit);
     CHECK(help_verify(x.a));
   }
-  CHECK_EQ_INT(peek_one(x.c, key), 9);
+  CHECK_EQ_INT(help_peek(x.c, key), 9);
   CHECK_EQ_INT(pending_of(x.a, key), 1);
   /* The last lease is given back while a transaction holds the empty entry. */
   OK(x.a, emb_delete(x.a, &key, 1, NULL));
@@ -737,7 +737,7 @@ TEST(a_transaction_deletes_and_adds_under_leases) {
   CHECK_EQ_INT(emb_release(x.b), 1);
   emb_rollback(x.a);
   check_gone(&x, key, 9);
-  OK(x.a, put_one(x.a, key, 1));
+  OK(x.a, help_put(x.a, key, 1));
   CHECK_EQ_INT(pending_of(x.a, key), 0);
   bounded_close(&x);
 }
@@ -749,7 +749,7 @@ TEST(nothing_is_pending_after_reopen) {
     keys[i] = i;
   if (!bounded_open(&x, 3, 1, 0))
     return;
-  put_many(x.a, 0, 1, 100, 1);
+  help_put_rows(x.a, 0, 1, 100, 1);
   for (int i = 0; i < 50; i++)
     OK(x.a, get_one(x.a, i, NULL));
   int64_t gone = 20;
@@ -792,7 +792,7 @@ TEST(pending_reads_move_with_the_records) {
   struct bounded x;
   if (!bounded_open(&x, EMB_STALENESS_MAX, 1, EMB_OPEN_TEMPORARY))
     return;
-  put_many(x.a, 0, 1, MANY, 1);
+  help_put_rows(x.a, 0, 1, MANY, 1);
   if (!get_until_cached(&x, 1))
     goto out;
   int64_t admitted = help_stat(x.store, "cache_admitted");
@@ -809,23 +809,23 @@ TEST(pending_reads_move_with_the_records) {
       goto out; /* a full cache admits nothing the first time */
   check_leased(&x, "reclaim of its slot");
   grew(&x, "cache_evicted", reclaimed);
-  put_many(x.c, 0, STEP, LEASED, 2); /* blind Puts, to the tail */
+  help_put_rows(x.c, 0, STEP, LEASED, 2); /* blind Puts, to the tail */
   check_leased(&x, "a copy to the tail");
   int64_t in_place = help_stat(x.store, "put_in_place");
   /* The second Put is in place, unless the log is sealed in between; its
   ** mutable part may have no room for all of them. */
   for (int i = 0; i < LEASED; i++)
     for (int32_t value = 2; value <= 3; value++)
-      put_many(x.c, (int64_t)i * STEP, 1, 1, value);
+      help_put_rows(x.c, (int64_t)i * STEP, 1, 1, value);
   check_leased(&x, "a change in place");
   grew(&x, "put_in_place", in_place);
   int64_t evictions = help_stat(x.store, "evictions");
-  put_many(x.c, MANY, 1, 3 * MANY, 1);
+  help_put_rows(x.c, MANY, 1, 3 * MANY, 1);
   check_leased(&x, "growth of the index");
   grew(&x, "evictions", evictions);
-  put_many(x.c, 0, 1, MANY, 3);
+  help_put_rows(x.c, 0, 1, MANY, 3);
   for (int i = 1; i < STEP; i++) /* of those, only the leased keys stay */
-    put_many(x.c, i, STEP, LEASED, 4);
+    help_put_rows(x.c, i, STEP, LEASED, 4);
   int64_t compacted = help_stat(x.store, "compacted_records");
   OK(x.c, emb_optimize(x.c));
   check_leased(&x, "compaction");
@@ -839,7 +839,7 @@ TEST(pending_reads_move_with_the_records) {
   CHECK_EQ_INT(emb_release(x.a), leases);
   for (int i = 0; i < LEASED; i++)
     if (!CHECK_EQ_INT(pending_of(x.c, (int64_t)i * STEP), 0) ||
-        !CHECK_EQ_INT(peek_one(x.c, (int64_t)i * STEP), 3))
+        !CHECK_EQ_INT(help_peek(x.c, (int64_t)i * STEP), 3))
       break;
 out:
   bounded_close(&x);
@@ -924,7 +924,7 @@ TEST(pending_reads_are_the_sum_of_the_leases) {
   for (unsigned i = 0; i < 60 * help_long(); i++) {
     struct timespec pause = {0, 5000000};
     (void)nanosleep(&pause, NULL);
-    put_many(x.a, 1000 + 1000 * (int64_t)i, 1, 1000, 1);
+    help_put_rows(x.a, 1000 + 1000 * (int64_t)i, 1, 1000, 1);
   }
   atomic_store(&over, 1);
   size_t leases = 0, pending = 0;
@@ -933,7 +933,8 @@ TEST(pending_reads_are_the_sum_of_the_leases) {
     leases += emb_leases(mixings[i].s);
   }
   CHECK(help_verify(x.a));
-  put_many(x.b, 0, 1, MIX_KEYS, 1); /* an absent key's count is not shown */
+  help_put_rows(x.b, 0, 1, MIX_KEYS,
+                1); /* an absent key's count is not shown */
   for (int64_t key = 0; key < MIX_KEYS; key++)
     pending += (size_t)pending_of(x.a, key);
   CHECK_EQ_INT(pending, leases);

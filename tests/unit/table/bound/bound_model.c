@@ -141,11 +141,6 @@ static void call_prefetch(struct model *m, int who) {
   }
 }
 
-static int interrupted(void *arg) {
-  (void)arg;
-  return 1;
-}
-
 static void call_synchronize(struct model *m, int who) {
   if (!m->flying[who])
     return;
@@ -153,7 +148,7 @@ static void call_synchronize(struct model *m, int who) {
   struct model_ticket *t = &m->tickets[who][at];
   int busy = t->waits && at_bound(m, who, t->keys, t->n);
   int stops = busy && below(2);
-  emb_session_interrupt(m->s[who], stops ? interrupted : NULL, NULL);
+  emb_session_interrupt(m->s[who], stops ? help_interrupt : NULL, NULL);
   int rc = emb_prefetch_synchronize(m->s[who], t->number, NULL);
   emb_session_interrupt(m->s[who], NULL, NULL);
   if (stops && rc == EMB_INTERRUPT)
@@ -349,7 +344,7 @@ static void end_all(struct model *m) {
     }
     (void)emb_release(m->s[who]);
   }
-  put_many(m->s[0], 0, 1, KEYS, 1);
+  help_put_rows(m->s[0], 0, 1, KEYS, 1);
   for (int64_t key = 0; key < KEYS; key++)
     CHECK_EQ_INT(pending_of(m->s[0], key), 0);
   CHECK(help_verify(m->s[0]));
@@ -365,11 +360,11 @@ static void run(uint32_t bound, int cold) {
   m.s[0] = m.x.a;
   m.s[1] = m.x.b;
   m.s[2] = m.x.c;
-  put_many(m.x.a, 0, 1, KEYS, 1);
+  help_put_rows(m.x.a, 0, 1, KEYS, 1);
   for (int key = 0; key < KEYS; key++)
     m.there[key] = 1;
   if (cold)
-    put_many(m.x.a, 1000, 1, MANY, 1);
+    help_put_rows(m.x.a, 1000, 1, MANY, 1);
   for (int i = 0; i < STEPS && step(&m, i); i++)
     ;
   CHECK(m.waited > 0);

@@ -15,7 +15,7 @@ static int begin(void) {
   if (!bounded_open(&x, 8, FOR_EVER, EMB_OPEN_TEMPORARY | EMB_OPEN_STEP))
     return 0;
   s = x.a;
-  put_many(s, 0, 1, 10, 1);
+  help_put_rows(s, 0, 1, 10, 1);
   emb_statement(s, 1);
   return OK(s, get_one(s, 4, NULL)) && CHECK_EQ_INT(s->leases.held, 1) &&
          CHECK(s->leases.of_rows) && CHECK(bound_valid(s));

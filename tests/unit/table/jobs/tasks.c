@@ -16,16 +16,6 @@ static int64_t pieces(emb_store *store, const char *task) {
   return help_stat(store, name);
 }
 
-static int put_rows(emb_session *s, int from, int n) {
-  static int64_t keys[ROWS];
-  static float vectors[ROWS * DIM];
-  for (int i = 0; i < n; i++) {
-    keys[i] = from + i;
-    help_vector(vectors + i * DIM, DIM, keys[i], i);
-  }
-  return OK(s, emb_put(s, keys, (size_t)n, vectors, NULL));
-}
-
 static int open_store(const emb_config *config, emb_store **store,
                       emb_session **s) {
   forget_begin();
@@ -47,7 +37,7 @@ TEST(what_is_said_of_a_task) {
     return;
   CHECK_EQ_INT(help_stat(store, "task_expire_ms_ago"), -1);
   CHECK_EQ_INT(pieces(store, "expire"), 0);
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   forget_steps(store);
   CHECK_EQ_INT(help_stat(store, "task_expire_ms_ago"), -1);
   forget_env.still_wall_s += 2 * DAY;
@@ -72,7 +62,7 @@ TEST(nothing_to_do_and_a_late_checkpoint) {
   emb_session *s;
   if (!open_store(&c, &store, &s))
     return;
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   forget_steps(store);
   int64_t before = pieces(store, "checkpoint");
   int64_t begun = help_stat(store, "checkpoints");
@@ -86,7 +76,7 @@ TEST(nothing_to_do_and_a_late_checkpoint) {
   failing_pass(&forget_env, 400000000);
   forget_steps(store);
   CHECK_EQ_INT(pieces(store, "checkpoint"), before + 1);
-  put_rows(s, 1, 1);
+  help_put_rows(s, 1, 1, 1, 1);
   failing_pass(&forget_env, 70000000);
   forget_steps(store);
   CHECK_EQ_INT(pieces(store, "checkpoint"), before + 2);
@@ -103,7 +93,7 @@ TEST(compaction_and_what_follows) {
   if (!open_store(&c, &store, &s))
     return;
   for (int from = 0; from < 200 * ROWS; from += ROWS)
-    put_rows(s, from, ROWS);
+    help_put_rows(s, from, 1, ROWS, 1);
   forget_steps(store);
   CHECK_EQ_INT(pieces(store, "compact"), 0);
   for (int from = 0; from < 200 * ROWS; from += ROWS) {
@@ -135,10 +125,10 @@ TEST(a_dropped_snapshot_lets_go) {
   if (!open_store(&c, &store, &s))
     return;
   for (int from = 0; from < 100 * ROWS; from += ROWS)
-    put_rows(s, from, ROWS);
+    help_put_rows(s, from, 1, ROWS, 1);
   OK(s, emb_snapshot(s, "all"));
   for (int from = 0; from < 100 * ROWS; from += ROWS)
-    put_rows(s, from, ROWS);
+    help_put_rows(s, from, 1, ROWS, 1);
   forget_steps(store);
   int64_t kept = help_stat(store, "kept_bytes");
   int64_t freed = pieces(store, "checkpoint");
@@ -159,7 +149,7 @@ TEST(a_task_that_fails) {
   int more;
   if (!open_store(&c, &store, &s))
     return;
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   forget_steps(store);
   failing_pass(&forget_env, 70000000);
   int64_t before = pieces(store, "checkpoint");
@@ -196,12 +186,12 @@ TEST(pauses_after_errors) {
   int more;
   if (!open_store(&c, &store, &s))
     return;
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   forget_steps(store);
   CHECK_EQ_INT(help_stat(store, "background_errors"), 0);
   CHECK_EQ_INT(help_stat(store, "background_error_ms_ago"), -1);
   CHECK(strcmp(help_stat_text(store, "background_error"), "") == 0);
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   failing_pass(&forget_env, 70000000);
   failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
   static const uint64_t pauses_ms[] = {50,   100,  200,  400,  800,
@@ -212,7 +202,7 @@ TEST(pauses_after_errors) {
     CHECK_EQ_INT(more, 0);
     CHECK(forget_env.fired > fired);
     fired = forget_env.fired;
-    put_rows(s, 1, 1);
+    help_put_rows(s, 1, 1, 1, 1);
     CHECK_EQ_INT(tasks_rest_us(store, &pause_us), 0);
     CHECK_EQ_INT(pause_us, pauses_ms[i] * 1000);
     failing_pass(&forget_env, pause_us - 1);
@@ -238,7 +228,7 @@ TEST(pauses_after_errors) {
   /* The old error is still reported, and the next pause is short again. */
   CHECK(strncmp(help_stat_text(store, "background_error"),
                 "checkpoint: ", 12) == 0);
-  put_rows(s, 1, ROWS);
+  help_put_rows(s, 1, 1, ROWS, 1);
   forget_steps(store); /* which see the new checkpoint */
   failing_pass(&forget_env, 70000000);
   failing_arm(&forget_env, FAILING_BIT(FAILING_OPEN), 1, 1, EIO);
@@ -261,7 +251,7 @@ TEST(a_store_that_has_gone_is_left_alone) {
   if (!open_store(&c, &store, &s))
     return;
   for (int from = 0; from < 100 * ROWS; from += ROWS)
-    put_rows(s, from, ROWS);
+    help_put_rows(s, from, 1, ROWS, 1);
   OK(s, emb_checkpoint(s));
   CHECK(rename(help_path("store"), help_path("away")) == 0);
   for (int64_t key = 0; key < 100 * ROWS; key++)

@@ -55,16 +55,6 @@ static void check_names(const char *dir, const char *const *names, size_t n,
                names[i], there ? "gone" : "there");
 }
 
-static int put_rows(emb_session *s) {
-  int64_t keys[ROWS];
-  float vectors[ROWS * DIM];
-  for (int i = 0; i < ROWS; i++) {
-    keys[i] = i;
-    help_vector(vectors + i * DIM, DIM, i, i);
-  }
-  return OK(s, emb_put(s, keys, ROWS, vectors, NULL));
-}
-
 /* Makes a closed store with all of these files in its directory. */
 static int make_store(const char *dir, const emb_config *config) {
   emb_store *store;
@@ -72,7 +62,7 @@ static int make_store(const char *dir, const emb_config *config) {
   int good = 1;
   if (!help_open(dir, config, &store, &s))
     return 0;
-  put_rows(s);
+  help_put_rows(s, 0, 1, ROWS, 1);
   OK(s, emb_snapshot(s, "kept"));
   help_close(store, s);
   for (size_t i = 0; i < LEFT; i++)
@@ -92,7 +82,7 @@ TEST(an_owner_removes_what_was_left) {
     return;
   CHECK_EQ_INT(emb_count(s), ROWS);
   check_names(dir, left, LEFT, 1); /* a reader removes nothing */
-  put_rows(s);
+  help_put_rows(s, 0, 1, ROWS, 1);
   check_names(dir, left, LEFT, 0);
   check_names(dir, foreign, FOREIGN, 1);
   CHECK(is_there(dir, "manifest") && is_there(dir, "log"));

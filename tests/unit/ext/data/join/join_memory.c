@@ -6,38 +6,12 @@
 ** Each time the call fails with SQLITE_NOMEM, or has its usual result.  After
 ** ROLLBACK a call has that result.  At the end all memory has been given back.
 */
+#include "sql_heap.h"
 #include "sql_help.h"
-
-static struct {
-  sqlite3_mem_methods below;
-  int64_t countdown; /* the call that brings it to 0 fails */
-  int fired;
-} heap;
-
-static int strikes(void) {
-  int fails = heap.countdown-- == 1;
-  heap.fired |= fails;
-  return fails;
-}
-
-static void *take(int bytes) {
-  return strikes() ? NULL : heap.below.xMalloc(bytes);
-}
-
-static void *resize(void *old, int bytes) {
-  return strikes() ? NULL : heap.below.xRealloc(old, bytes);
-}
 
 /* Runs before SQLite is used at all. */
 __attribute__((constructor)) static void replace_heap(void) {
-  sqlite3_mem_methods mine;
-  (void)sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
-  (void)sqlite3_config(SQLITE_CONFIG_GETMALLOC, &heap.below);
-  mine = heap.below;
-  mine.xMalloc = take;
-  mine.xRealloc = resize;
-  (void)sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
-  (void)sqlite3_initialize();
+  sql_heap_replace();
 }
 
 /* Requests that spill, actions before and after them, late actions, negatives,
@@ -96,13 +70,13 @@ TEST(each_allocation_fails) {
   CHECK(sql_integer(db, "SELECT joined AND negatives AND dropped AND late AND"
                         " spilled AND corrected AND repeated FROM j_counts"));
   CHECK(sql_runs(db, "ROLLBACK"));
-  for (heap.fired = 1; heap.fired; n += 1 + n / 60) {
+  for (int fired = 1; fired; n += 1 + n / 60) {
     int rc;
     CHECK(sql_runs(db, "BEGIN"));
-    heap.fired = 0;
-    heap.countdown = n;
+    sql_heap_arm(n, 0);
     rc = call(db);
-    heap.countdown = 0;
+    fired = sql_heap_fired();
+    sql_heap_disarm();
     if (rc != SQLITE_OK) {
       CHECK_EQ_INT(rc & 0xff, SQLITE_NOMEM);
       failed++;
