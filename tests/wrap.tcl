@@ -35,8 +35,8 @@ namespace eval wrap {
   variable repeatable {^\s*(SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH|CREATE|DROP)\M}
   variable not_repeatable [join {
     backup bag_apply delta_ack delta_apply delta_drop delta_export flush_gradients
-    gc lookahead lookup prefetch put release rmw serve snapshot snapshot_drop
-    snapshot_export snapshot_restore write_back
+    gc lookahead lookup prefetch prefetch_synchronize put release rmw serve snapshot
+    snapshot_drop snapshot_export snapshot_restore write_back write_back_synchronize
   } |]
   # Of a handle whose last text was followed by a COMMIT, which changes them:
   # errorcode, extended_errcode, changes.
