@@ -246,9 +246,10 @@ $(ONE)/emb.so: $(ONE)/emb.c ext/emb.map
 	$(Q)$(CC) $(ONE_CFLAGS) $(LDFLAGS) -shared -Wl,--version-script=ext/emb.map \
 	  -o $@ $< $(LDLIBS)
 
+# Without optimization and warnings, for which emb.so is compiled.
 $(ONE)/linked: $(ONE)/emb.c tests/linked.c
 	@echo "  CC     $@"
-	$(Q)$(CC) $(ONE_CFLAGS) -O0 $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
+	$(Q)$(CC) $(ONE_CFLAGS) -O0 -w $(LDFLAGS) -DSQLITE_CORE -I$(ONE) -o $@ \
 	  tests/linked.c $< $(LDLIBS) -lsqlite3
 
 # Test programs are not linked again at each commit: they do not contain it.

@@ -767,8 +767,8 @@ static int read_answer(emb_session *s, struct asking *a, uint64_t *result) {
   int code = a->shape->flags & SHAPE_CODE ? (int)(uint32_t)*result : EMB_OK;
   if (!is_public_code(said) || !is_public_code(code)) {
     return session_error(s, EMB_CANTOPEN,
-                         "%s is owned by %s, whose answer is none; close the "
-                         "table there",
+                         "%s is owned by %s, which gave an answer that has no "
+                         "meaning; close the table there",
                          s->core->dir, link__name(link->owner.process).text);
   }
   s->err.code = said;

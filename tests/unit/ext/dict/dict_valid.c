@@ -78,7 +78,7 @@ TEST(changes_need_the_right_transaction) {
   struct ext_text text = {"three", 5};
   int64_t id = 0;
   struct ext_dict_batch batch = {&text, 1, &id};
-  struct ext_dict_held held = {NULL, NULL};
+  struct ext_dict_held held = {NULL, NULL, NULL};
   sqlite3 *db = open_words(&dict);
   CHECK_FIRES(ext_dict_add(dict, &batch, &rows, &err));
   CHECK_FIRES(ext_dict_clean(dict, &rows, &err));
