@@ -128,11 +128,13 @@ static void waits(sqlite3 *db, const char *sql) {
   (void)ends_soon(db, NULL, sql, BEFORE_MS, 1);
 }
 
-static void works(sqlite3 *db, const char *before, const char *sql) {
+/* 1: it has ended by itself. */
+static int works(sqlite3 *db, const char *before, const char *sql) {
   connect_tables(db, sql);
   for (int64_t ms = 5; ms < latest_ms(); ms *= 2)
     if (!ends_soon(db, before, sql, ms, 0))
-      break;
+      return 1;
+  return 0;
 }
 
 /* ---- waits --------------------------------------------------------------- */
@@ -308,7 +310,7 @@ TEST(work_on_rows) {
   if (!fill())
     return;
   for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-    works(db, list[i].before, list[i].sql);
+    (void)works(db, list[i].before, list[i].sql);
   finish();
 }
 
@@ -336,7 +338,7 @@ TEST(work_on_equal_rows) {
                     "SELECT emb_snapshot('e', 'm')"))
     return;
   for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-    works(db, NULL, list[i]);
+    (void)works(db, NULL, list[i]);
   finish();
 }
 
@@ -358,7 +360,8 @@ TEST(work_on_files) {
     return;
   for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
     (void)snprintf(sql, sizeof sql, list[i], test_dir());
-    works(db, NULL, sql);
+    if (!works(db, NULL, sql)) /* the next one reads what it writes */
+      (void)sql_runs(db, sql);
   }
   finish();
 }
@@ -381,7 +384,7 @@ TEST(work_on_samples) {
   (void)sql_runs(db, "CREATE VIRTUAL TABLE s USING emb_samples(record=16, "
                      "label_offset=0)");
   for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-    works(db, NULL, list[i]);
+    (void)works(db, NULL, list[i]);
   finish();
 }
 
@@ -402,10 +405,11 @@ TEST(work_on_choices) {
     (void)snprintf(sql, sizeof sql,
                    "SELECT length(emb_coreset(key, vector, 1500, '%s')) FROM g",
                    methods[i]);
-    works(db, NULL, sql);
+    (void)works(db, NULL, sql);
   }
-  works(db, NULL, "SELECT emb_drift_mmd(vector, label) FROM g");
-  works(db, NULL, "SELECT emb_drift_ks(emb_random(1, key), label) FROM g");
+  (void)works(db, NULL, "SELECT emb_drift_mmd(vector, label) FROM g");
+  (void)works(db, NULL,
+              "SELECT emb_drift_ks(emb_random(1, key), label) FROM g");
   finish();
 }
 

@@ -179,9 +179,10 @@ static size_t ask_leases(const emb_session *s, int call) {
   return has ? ask_number(s, call, &none) : 0;
 }
 
-/* Nothing to send: the owner gets the number with each request. */
+/* Nothing to send: the owner gets the number with each request.  This process
+** may become the owner during the statement. */
 void remote_statement(emb_session *session, uint64_t number) {
-  session->leases.statement = number;
+  local_statement(session, number);
 }
 
 size_t remote_release_statement(emb_session *session) {

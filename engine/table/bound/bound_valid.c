@@ -13,7 +13,6 @@ int bound_valid(const emb_session *s) {
   emb_assert(!leases->of_rows || leases->held);
   emb_assert(!leases->of_rows ||
              atomic_load(&s->store->txn.leases_of_rows) > 0);
-  emb_assert(!leases->statement || leases->statement == leases->statement_last);
   (void)lease_valid(leases);
   return 1;
 }

@@ -26,7 +26,6 @@ TEST(leases_between_calls) {
     return;
   CHECK_FIRES(s->leases.held = 0; bound_valid(s));
   CHECK_FIRES(x.store->txn.leases_of_rows = 0; bound_valid(s));
-  CHECK_FIRES(s->leases.statement = 2; bound_valid(s));
   CHECK_FIRES(s->leases.used = 0; bound_valid(s));
   CHECK_ALL_FIRED("engine/table/bound/bound_valid.c");
   bounded_close(&x);
