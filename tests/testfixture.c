@@ -58,32 +58,17 @@ static void *connection(Tcl_Interp *interp, Tcl_Obj *name) {
   return *(void **)command.objClientData;
 }
 
-static int extended_errcode(ClientData data, Tcl_Interp *interp, int objc,
-                            Tcl_Obj *const objv[]) {
+/* A function of SQLite, whose name is the data, that gives a number for a
+** connection. */
+static int number_of(ClientData function, Tcl_Interp *interp, int objc,
+                     Tcl_Obj *const objv[]) {
   int (*ask)(void *);
   void *db;
-  (void)data;
   if (objc != 2) {
     Tcl_WrongNumArgs(interp, 1, objv, "DB");
     return TCL_ERROR;
   }
-  *(void **)&ask = of_sqlite(interp, "sqlite3_extended_errcode");
-  if (!ask || !(db = connection(interp, objv[1])))
-    return TCL_ERROR;
-  Tcl_SetObjResult(interp, Tcl_NewIntObj(ask(db)));
-  return TCL_OK;
-}
-
-static int get_autocommit(ClientData data, Tcl_Interp *interp, int objc,
-                          Tcl_Obj *const objv[]) {
-  int (*ask)(void *);
-  void *db;
-  (void)data;
-  if (objc != 2) {
-    Tcl_WrongNumArgs(interp, 1, objv, "DB");
-    return TCL_ERROR;
-  }
-  *(void **)&ask = of_sqlite(interp, "sqlite3_get_autocommit");
+  *(void **)&ask = of_sqlite(interp, function);
   if (!ask || !(db = connection(interp, objv[1])))
     return TCL_ERROR;
   Tcl_SetObjResult(interp, Tcl_NewIntObj(ask(db)));
@@ -180,11 +165,11 @@ static int owner_count_command(ClientData data, Tcl_Interp *interp, int objc,
 static int init(Tcl_Interp *interp) {
   if (Tcl_Init(interp) != TCL_OK)
     return TCL_ERROR;
-  Tcl_CreateObjCommand(interp, "extended_errcode", extended_errcode, NULL,
-                       NULL);
+  Tcl_CreateObjCommand(interp, "extended_errcode", number_of,
+                       "sqlite3_extended_errcode", NULL);
   Tcl_CreateObjCommand(interp, "forget_function", forget_function, NULL, NULL);
-  Tcl_CreateObjCommand(interp, "sqlite3_get_autocommit", get_autocommit, NULL,
-                       NULL);
+  Tcl_CreateObjCommand(interp, "sqlite3_get_autocommit", number_of,
+                       "sqlite3_get_autocommit", NULL);
   Tcl_CreateObjCommand(interp, "set_numeric_locale", set_numeric_locale, NULL,
                        NULL);
   Tcl_CreateObjCommand(interp, "interrupt_arm", interrupt_arm_command, NULL,
