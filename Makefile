@@ -118,7 +118,7 @@ export SHARE
 # One in CROSSED of the suites over SQL runs once more, with another owner of its
 # tables, text keys, transactions and interrupts (tests/crossings.txt), 0: none; SEED
 # chooses them.  All: make test-crossed.
-CROSSED   ?= 9
+CROSSED   ?= 40
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 # Neither has a test that adds to a copy of the source.
