@@ -102,7 +102,7 @@ endif
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open|process_start|history_|\.threads' \
                   $(UNIT_C)))
-# These work step by step in one thread, or fork.  ThreadSanitizer does not support
+# These work step by step in one thread, or measure time, or fork.  ThreadSanitizer does not support
 # forked children that start threads if their parent has threads; processes that it
 # should check are started by tests/lib/process_help.h.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
@@ -110,6 +110,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/remote.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
+                  %/resize.c %/stopped_owner.c \
                   ,$(CONCURRENT_C))
 # What tries one place after another, or repeats something random, does one in
 # SHARE, each time another one.  make soak does all.
@@ -359,10 +360,13 @@ quick: all-tests ## run the tests that take little time, and little of each: two
 	@SHARE=40 $(RUN) $(filter-out $(SLOW_NAMES) $(SOAK_ONLY),$(UNIT) $(REPLAY) $(SQL_TESTS))
 
 check-unit: $(UNIT) ## run the unit tests in C
-	@$(RUN) $(filter-out $(SOAK_ONLY),$(UNIT))
+	@$(RUN) $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)))
+
+check-c: all $(UNIT) $(REPLAY) ## run the unit tests in C, and the fuzzers on their corpora
+	@$(RUN) $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT))) $(REPLAY)
 
 check-sql: sql-tests ## run the Tcl suite over SQL
-	@$(RUN) $(SQL_TESTS)
+	@$(RUN) $(call slow_first,$(SQL_TESTS))
 
 test-crossed: sql-tests ## run the Tcl suite with other owners of the tables, text keys, transactions, interrupts
 	@$(RUN) -crossed 1 $(SQL_TESTS)
@@ -382,8 +386,8 @@ fuzzers: $(FUZZERS)
 check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
-check-newer: sql-tests ## run the Tcl suite with a recent SQLite (needs npm)
-	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(SQL_TESTS)
+check-newer: sql-tests examples ## run the Tcl suite with a recent SQLite (needs npm)
+	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(call slow_first,$(SQL_TESTS))
 
 ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
              readonly
@@ -503,6 +507,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests sql-tests examples always test check quick check-unit check-sql test-crossed check-model check-newer check-syntax \
+.PHONY: all all-tests sql-tests examples always test check quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

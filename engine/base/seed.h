@@ -4,8 +4,9 @@
 **
 ** EMB_SEED(name) is 0 in every release build and generates no code.  In the
 ** variant `defect` it is 1 when the environment variable EMB_DEFECT holds the
-** seed's number.  tests/defects.txt says what each seed breaks and which suite
-** must notice; tests/defects.sh numbers the seeds by this list, one per line.
+** seed's number, and notes that the seed was reached.  tests/defects.txt says
+** what each seed breaks and which suite must notice; tests/defects.sh numbers
+** the seeds by this list, one per line.
 */
 #ifndef EMB_BASE_SEED_H
 #define EMB_BASE_SEED_H
@@ -184,7 +185,8 @@ enum seed {
 
 #ifdef EMB_DEFECTS
 extern int emb_defect; /* tests/lib/defect.c */
-#define EMB_SEED(name) (emb_defect == (int)(name))
+extern volatile unsigned char *emb_seeds_reached;
+#define EMB_SEED(name) (emb_seeds_reached[name] = 1, emb_defect == (int)(name))
 #else
 #define EMB_SEED(name) ((void)(name), 0)
 #endif

@@ -16,7 +16,8 @@
 **           SQLite reports to a table of ours (signal.c); failing that,
 **           whenever a table is opened or a name is looked up, and finally when
 **           the connection has been closed.  Where the connection itself cannot
-**           be asked, a temporary one is opened.
+**           be asked, a temporary one is opened, unless the connection's lock
+**           keeps all others out.
 ** OTHERS    Other connections of the process may have the store open.  Its
 **           files are unlinked at once, and freed when the last link is closed.
 **           Links of connections that are not in use now are closed here
@@ -231,6 +232,17 @@ void ext_orphan_settle_closed(struct ext_conn *conn) {
   }
 }
 
+/* With PRAGMA locking_mode = EXCLUSIVE the connection keeps its lock: another
+** one would wait for it in vain. */
+static int is_locked_here(struct ext_conn *conn,
+                          const struct ext_orphan *orphan) {
+  int state = SQLITE_LOCK_NONE;
+  return strcmp(ext_place_file(conn->db, orphan->schema), orphan->file) == 0 &&
+         sqlite3_file_control(conn->db, orphan->schema, SQLITE_FCNTL_LOCKSTATE,
+                              &state) == SQLITE_OK &&
+         state == SQLITE_LOCK_EXCLUSIVE;
+}
+
 /* SQL cannot run on this connection yet. */
 void ext_orphan_settle_ended(struct ext_conn *conn) {
   struct ext_orphan **at = &conn->orphans;
@@ -239,7 +251,9 @@ void ext_orphan_settle_ended(struct ext_conn *conn) {
     return;
   while (*at) {
     struct ext_orphan *orphan = *at;
-    int named = orphan->path ? is_named_in_file(conn, orphan) : -1;
+    int named = orphan->path && !is_locked_here(conn, orphan)
+                    ? is_named_in_file(conn, orphan)
+                    : -1;
     if (named == 1 || (named == 0 && orphan_bury(conn, orphan, &again))) {
       *at = orphan->next;
       free_orphan(orphan);

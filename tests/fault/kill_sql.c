@@ -95,8 +95,12 @@ static int kill_everywhere(const struct mode *mode, int txns) {
                                                NULL);
   if (!CHECK(all.calls < CALLS))
     return 0;
+  /* Each call of a COMMIT and one in five of the others; with a share, of
+  ** these fewer, each time other ones. */
+  unsigned share = (help_share() + 3) / 4, from = test_below(5 * share);
   for (int call = 1; call <= all.calls; call++) {
-    if (!all.in_commit[call] && (unsigned)call % 5 >= help_long())
+    unsigned every = (all.in_commit[call] ? 1 : 5) * share;
+    if (((unsigned)call + from) % every >= help_long())
       continue;
     const char *path = path_of(call);
     memset(shared, 0, sizeof *shared);

@@ -59,6 +59,7 @@ enum { THREAD_SANITIZED = 0 };
 struct test {
   const char *name;
   void (*run)(void);
+  int of_one_thread;
   struct test *next;
 };
 
@@ -81,10 +82,16 @@ extern struct test_state {
 /* A loop that fails in every round prints only this often. */
 enum { TEST_PRINT_MAX = 20 };
 
-#define TEST(name_)                                                            \
+#define TEST(name_) TEST_OF(name_, 0)
+
+/* All happens in one thread: not run under ThreadSanitizer, unless by name. */
+#define TEST_OF_ONE_THREAD(name_) TEST_OF(name_, 1)
+
+#define TEST_OF(name_, of_one_thread_)                                         \
   static void name_(void);                                                     \
   __attribute__((constructor)) static void test_register_##name_(void) {       \
-    static struct test test = {.name = #name_, .run = name_};                  \
+    static struct test test = {                                                \
+        .name = #name_, .run = name_, .of_one_thread = (of_one_thread_)};      \
     test_register(&test);                                                      \
   }                                                                            \
   static void name_(void)

@@ -362,12 +362,14 @@ static void recall_with(const char *index, double some_lists,
   help_close(store, s);
 }
 
-TEST(recall_of_8_bits) { recall_with("ivf()", 0.95, 0.99); }
+TEST_OF_ONE_THREAD(recall_of_8_bits) { recall_with("ivf()", 0.95, 0.99); }
 /* With vectors as short as these, fewer bits leave fewer of the nearest among
 ** the candidates. */
-TEST(recall_of_4_bits) { recall_with("ivf(code=4)", 0.88, 0.88); }
-TEST(recall_of_1_bit) { recall_with("ivf(code=1)", 0.8, 0.8); }
-TEST(recall_without_codes) { recall_with("ivf(code=none)", 0.95, 1); }
+TEST_OF_ONE_THREAD(recall_of_4_bits) { recall_with("ivf(code=4)", 0.88, 0.88); }
+TEST_OF_ONE_THREAD(recall_of_1_bit) { recall_with("ivf(code=1)", 0.8, 0.8); }
+TEST_OF_ONE_THREAD(recall_without_codes) {
+  recall_with("ivf(code=none)", 0.95, 1);
+}
 
 /* ---- while the table changes --------------------------------------------- */
 
@@ -452,7 +454,7 @@ TEST(changes_without_codes) { random_run("ivf(code=none)", 0); }
 TEST(changes_on_disk) { random_run("ivf(code=4)", 1); }
 
 /* After steps have moved all rows, they are in the right lists. */
-TEST(steps_are_followed) {
+TEST_OF_ONE_THREAD(steps_are_followed) {
   emb_store *store;
   emb_session *s;
   struct recall recall = {0}, all = {0};
@@ -480,7 +482,7 @@ TEST(steps_are_followed) {
 }
 
 /* The new index is built while the old one stays in use. */
-TEST(grows) {
+TEST_OF_ONE_THREAD(grows) {
   emb_store *store;
   emb_session *s;
   enum { FIRST = KEYS / 6 };
@@ -510,7 +512,7 @@ TEST(grows) {
 
 /* ---- options ------------------------------------------------------------- */
 
-TEST(is_kept) {
+TEST_OF_ONE_THREAD(is_kept) {
   emb_store *store;
   emb_session *s;
   emb_config config = config_of("ivf(lists=20, code=4)", EMB_OPEN_STEP);
@@ -563,7 +565,7 @@ TEST(bad_options) {
 }
 
 /* Without an index all rows are compared. */
-TEST(no_memory_for_it) {
+TEST_OF_ONE_THREAD(no_memory_for_it) {
   emb_config config = {.flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
                        .dim = 512,
                        .index = "ivf(memory=1)"};

@@ -153,7 +153,7 @@ static void whole_table(uint32_t flags) {
 }
 
 TEST(warm_whole_table) { whole_table(0); }
-TEST(warm_by_steps) { whole_table(EMB_OPEN_STEP); }
+TEST_OF_ONE_THREAD(warm_by_steps) { whole_table(EMB_OPEN_STEP); }
 
 /* The warm-up begins without a call of emb_warm. */
 TEST(warm_begins_by_itself) {
@@ -179,7 +179,7 @@ TEST(warm_begins_by_itself) {
 }
 
 /* More extents than frames, but half of their records are dead. */
-TEST(warm_sparse_extents) {
+TEST_OF_ONE_THREAD(warm_sparse_extents) {
   struct table t = {.n = 0};
   int64_t absent = 0;
   if (!make_table(&t, 20 * EXTENT_KEYS, 20, EMB_OPEN_STEP))
@@ -251,7 +251,7 @@ TEST(warm_off) {
 
 static int say_stop(void *calls) { return ++*(int *)calls > 0; }
 
-TEST(warm_is_interrupted) {
+TEST_OF_ONE_THREAD(warm_is_interrupted) {
   struct table t = {.n = 0};
   int calls = 0;
   if (!make_table(&t, 40 * EXTENT_KEYS, 64, EMB_OPEN_STEP) || !reopen(&t))
@@ -292,7 +292,7 @@ static void is_hot(struct table *t) {
 }
 
 /* Closed by a process that never wrote, and by an owner. */
-TEST(warm_hot_set_at_close) {
+TEST_OF_ONE_THREAD(warm_hot_set_at_close) {
   struct table t = {.n = 0};
   if (!make_hot(&t, EMB_OPEN_STEP))
     return;
@@ -311,7 +311,7 @@ TEST(warm_hot_set_at_close) {
 }
 
 /* The store is copied after a checkpoint, as a kill would leave it. */
-TEST(warm_hot_set_after_kill) {
+TEST_OF_ONE_THREAD(warm_hot_set_after_kill) {
   struct table t = {.n = 0};
   if (!make_hot(&t, EMB_OPEN_STEP) || !open_table(&t))
     return;
@@ -335,7 +335,7 @@ TEST(warm_hot_set_after_kill) {
 /* While hot rows are still being read in, few of them are in memory: a close
 ** then does not forget the rest.  A long-lived store forgets rows that are not
 ** hot any more. */
-TEST(warm_keeps_hot_set) {
+TEST_OF_ONE_THREAD(warm_keeps_hot_set) {
   struct table t = {.n = 0};
   int more;
   if (!make_hot(&t, EMB_OPEN_STEP))
@@ -367,7 +367,7 @@ static struct file *hot_file(struct files *files) {
 
 /* The store stays open, and each warm-up reads the file.  Damages all bytes of
 ** the heads and a sample of the rest; with LONG, every byte. */
-TEST(warm_damaged_file) {
+TEST_OF_ONE_THREAD(warm_damaged_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0};
   struct file *file;
@@ -435,7 +435,7 @@ static uint64_t any_word(void) {
 }
 
 /* Correct checksums over wrong words. */
-TEST(warm_hostile_file) {
+TEST_OF_ONE_THREAD(warm_hostile_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0}, was = {.n = 0};
   struct file *file, *old;
@@ -470,7 +470,7 @@ TEST(warm_hostile_file) {
 }
 
 /* A file of another store, an outdated file, or a truncated one. */
-TEST(warm_stale_file) {
+TEST_OF_ONE_THREAD(warm_stale_file) {
   struct table t = {.n = 0};
   struct files files = {.n = 0};
   struct file *file;
@@ -505,7 +505,7 @@ TEST(warm_stale_file) {
 
 /* The file is removed with the store, and so is one that a kill has left
 ** unfinished. */
-TEST(warm_files_go) {
+TEST_OF_ONE_THREAD(warm_files_go) {
   struct table t = {.n = 0};
   emb_err err = {0, ""};
   char left[300];
@@ -535,7 +535,7 @@ TEST(warm_files_go) {
 /* A damaged page of the log: its extent does not come back as a whole.  The
 ** rows of its other pages are warm, and its own rows give an error as before.
 */
-TEST(warm_leaves_damage) {
+TEST_OF_ONE_THREAD(warm_leaves_damage) {
   struct table t = {.n = 0};
   struct files files = {.n = 0};
   struct file_page *pages = calloc(4096, sizeof *pages);

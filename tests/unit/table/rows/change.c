@@ -412,7 +412,7 @@ static void beside_model(const emb_config *config, int disk) {
   free(r);
 }
 
-TEST(one_vector_with_adagrad) {
+TEST_OF_ONE_THREAD(one_vector_with_adagrad) {
   emb_segment segment = {16, EMB_F32, "adagrad(lr=0.05)", NULL, NULL, NULL};
   emb_config config = {.flags = EMB_OPEN_CREATE,
                        .segments = &segment,
@@ -421,7 +421,7 @@ TEST(one_vector_with_adagrad) {
   beside_model(&config, 0);
 }
 
-TEST(bias_and_vector_that_appear_when_looked_up) {
+TEST_OF_ONE_THREAD(bias_and_vector_that_appear_when_looked_up) {
   emb_segment segments[2] = {
       {1, EMB_F32, "ftrl(lr=0.1, l1=0.01)", NULL, NULL, NULL},
       {400, EMB_F32, "adam(lr=0.01)", "uniform(low=-0.1, high=0.1)", NULL,
@@ -435,7 +435,7 @@ TEST(bias_and_vector_that_appear_when_looked_up) {
   beside_model(&config, 1);
 }
 
-TEST(mixed_types_with_and_without_optimizer) {
+TEST_OF_ONE_THREAD(mixed_types_with_and_without_optimizer) {
   emb_segment segments[3] = {
       {5, EMB_F16, "rowwise_adagrad(lr=0.05)", "normal(std=0.1)", NULL, NULL},
       {3, EMB_F32, NULL, "constant(value=0.5)", NULL, NULL},
@@ -655,7 +655,7 @@ TEST(a_batch_of_too_many_rows) {
 }
 
 /* The session does not keep the sums of a large batch. */
-TEST(memory_after_a_large_batch) {
+TEST_OF_ONE_THREAD(memory_after_a_large_batch) {
   enum { MANY = 1 << 17 };
   emb_config c = {.dim = 16, .flags = EMB_OPEN_CREATE, .optimizer = "sgd"};
   emb_store *store;
