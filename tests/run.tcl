@@ -192,7 +192,7 @@ proc plan_crossed {n files} {
 
 array set total {passed 0 failed 0 skipped 0}
 set failures {}
-set jobs [expr {[exec nproc] + 1}] ;# they wait for the disk now and then
+set jobs [expr {[exec nproc] + 2}] ;# they wait for the disk, or for others
 set running 0
 set timeout_ms 600000
 if {[info exists env(EMB_TEST_TIMEOUT)]} {
