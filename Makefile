@@ -177,7 +177,10 @@ SLOW := changelogs_replay.test stopped_owner processes interrupt_time fail_io ro
         nearest_rows.test nearest_saved replaced.test store_space evict install.test \
         models.test
 SLOW_NAMES = $(SLOW:%=\%/%)
-slow_first = $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW_NAMES),$1)
+slow_first = $(filter-out $(WITHOUT:%=\%/%),\
+               $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW_NAMES),$1))
+# Tests to leave out: WITHOUT="large.test many.test".
+WITHOUT ?=
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
@@ -320,8 +323,10 @@ $(O)/core/%.o: %.c $(O)/settings
 
 $(O)/tests/testfixture.o: ALL_CFLAGS += $(TCL_CFLAGS)
 # Tests include headers of tests/lib/ by name alone, so that they can move.  To
-# optimize them costs more than it saves.
-$(O)/tests/%.o: ALL_CFLAGS += -DSQLITE_CORE -iquote tests/lib -O1 $(NO_TRUNCATION)
+# optimize them costs more than it saves, except what all of them call.
+TEST_CFLAGS = -DSQLITE_CORE -iquote tests/lib -g1 $(NO_TRUNCATION)
+$(O)/tests/%.o: ALL_CFLAGS += $(TEST_CFLAGS) -O0
+$(O)/tests/lib/%.o: ALL_CFLAGS += $(TEST_CFLAGS) -O1
 
 $(O)/%.o: %.c $(O)/settings
 	@echo "  CC     $@"
