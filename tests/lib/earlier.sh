@@ -30,7 +30,7 @@ git cat-file -e "$commit^{commit}" 2>/dev/null || give_up "$commit is not here"
     # Not the variables of the make that runs the tests.
     git archive "$commit" Makefile engine ext | tar -x -C "$to/source" &&
       env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u VARIANT -u OUT -u CC \
-        make -C "$to/source" -j2 CFLAGS=-O0 build/emb.so >"$to/log" 2>&1 &&
+        make -C "$to/source" -j2 CFLAGS="-O0 -w" build/emb.so >"$to/log" 2>&1 &&
       mv "$to/source/build/emb.so" "$to/emb.so.new" &&
       mv "$to/emb.so.new" "$to/emb.so" &&
       rm -rf "$to/source"
