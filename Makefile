@@ -102,9 +102,9 @@ endif
 CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
                   'pthread_create|thread_start|emb_open|process_start|history_|\.threads' \
                   $(UNIT_C)))
-# These work step by step in one thread, or measure time, or fork.  ThreadSanitizer does not support
-# forked children that start threads if their parent has threads; processes that it
-# should check are started by tests/lib/process_help.h.
+# These work step by step in one thread, or measure time, or fork.  ThreadSanitizer
+# does not support forked children that start threads if their parent has threads;
+# processes that it should check are started by tests/lib/process_help.h.
 CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
@@ -177,10 +177,11 @@ SLOW := changelogs_replay.test stopped_owner processes interrupt_time fail_io ro
         nearest_rows.test nearest_saved replaced.test store_space evict install.test \
         models.test
 SLOW_NAMES = $(SLOW:%=\%/%)
-slow_first = $(filter-out $(WITHOUT:%=\%/%),\
-               $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW_NAMES),$1))
 # Tests to leave out: WITHOUT="large.test many.test".
 WITHOUT ?=
+# Those to run, the longest first.
+to_run = $(filter-out $(WITHOUT:%=\%/%),\
+               $(foreach s,$(SLOW),$(filter %/$s,$1)) $(filter-out $(SLOW_NAMES),$1))
 
 RUN = EMB_FIXTURE=$(P)/testfixture EMB_SO=$(P)/emb.so tclsh tests/run.tcl
 
@@ -358,20 +359,20 @@ test: ## install what the tests need, build, run all tests
 
 check: all-tests ## run all tests
 	@CC="$(CC)" $(RUN) \
-	  $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
+	  $(call to_run,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
 	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(CROSSED)),-crossed $(CROSSED) $(SQL_TESTS)))
 
 quick: all-tests ## run the tests that take little time, and little of each: two minutes
 	@SHARE=40 $(RUN) $(filter-out $(SLOW_NAMES) $(SOAK_ONLY),$(UNIT) $(REPLAY) $(SQL_TESTS))
 
 check-unit: $(UNIT) ## run the unit tests in C
-	@$(RUN) $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT)))
+	@$(RUN) $(call to_run,$(filter-out $(SOAK_ONLY),$(UNIT)))
 
 check-c: all $(UNIT) $(REPLAY) ## run the unit tests in C, and the fuzzers on their corpora
-	@$(RUN) $(call slow_first,$(filter-out $(SOAK_ONLY),$(UNIT))) $(REPLAY)
+	@$(RUN) $(call to_run,$(filter-out $(SOAK_ONLY),$(UNIT))) $(REPLAY)
 
 check-sql: sql-tests ## run the Tcl suite over SQL
-	@$(RUN) $(call slow_first,$(SQL_TESTS))
+	@$(RUN) $(call to_run,$(SQL_TESTS))
 
 test-crossed: sql-tests ## run the Tcl suite with other owners of the tables, text keys, transactions, interrupts
 	@$(RUN) -crossed 1 $(SQL_TESTS)
@@ -392,7 +393,7 @@ check-model: ## explore the models with Spin
 	@CC="$(CC)" $(RUN) tests/model/spin.sh
 
 check-newer: sql-tests examples ## run the Tcl suite with a recent SQLite (needs npm)
-	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(call slow_first,$(SQL_TESTS))
+	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(call to_run,$(SQL_TESTS))
 
 ONE_TESTS := rows savepoint txn vector settings gradient snapshot delta backup \
              readonly
@@ -427,7 +428,7 @@ asan: ## run all tests under AddressSanitizer and UBSan
 	$(MAKE) VARIANT=asan check
 
 check-concurrent: $(CONCURRENT) ## run the unit tests that use threads
-	@$(RUN) $(call slow_first,$(CONCURRENT))
+	@$(RUN) $(call to_run,$(CONCURRENT))
 
 tsan: ## run the unit tests that use threads under ThreadSanitizer
 	$(MAKE) VARIANT=tsan check-concurrent
