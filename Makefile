@@ -110,7 +110,7 @@ CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/remote.c %/peer.c %/kill_processes.c \
                   %/hostile.c %/long_processes.c %/bank_kill.c %/takeover.c \
-                  %/resize.c %/stopped_owner.c \
+                  %/resize.c %/stopped_owner.c %/interrupt_time.c \
                   ,$(CONCURRENT_C))
 # What tries one place after another, or repeats something random, does one in
 # SHARE, each time another one.  make soak does all.
@@ -163,6 +163,8 @@ BENCH_INDEX := -DBENCH_INDEX=$(if $(shell \
 
 # A program that can use internal symbols: links everything statically.
 INTERNAL := $(O)/internal.a
+# There are two hundred of them: a quick linker, if there is one, saves a minute.
+LINKER   := $(if $(shell command -v ld.lld),-fuse-ld=lld)
 
 # V=1 shows the commands themselves.
 Q := $(if $(V),,@)
@@ -273,14 +275,14 @@ $(foreach c,$(UNIT_C),$(eval $(call unit_of,$c): $(c:%.c=$(O)/%.o)))
 $(UNIT): $(INTERNAL)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(INTERNAL) \
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER) -o $@ $(filter %.o,$^) $(INTERNAL) \
 	  $(LDLIBS) -lsqlite3 -ldl
 
 $(REPLAY): $(O)/fuzz/%: $(O)/tests/fuzz/%.o $(O)/tests/fuzz/replay.o \
   $(FUZZ_LIB_O) $(INTERNAL)
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lsqlite3 -ldl
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LINKER) -o $@ $^ $(LDLIBS) -lsqlite3 -ldl
 
 $(FUZZERS): $(O)/fuzzer/%: $(O)/tests/fuzz/%.o $(FUZZ_LIB_O) $(INTERNAL)
 	@echo "  LINK   $@"
@@ -390,7 +392,7 @@ fuzz-run: fuzz ## run each fuzzer RUNS times (default 100000)
 fuzzers: $(FUZZERS)
 
 check-model: ## explore the models with Spin
-	@CC="$(CC)" $(RUN) tests/model/spin.sh
+	@CC="$(CC)" SHARE=1 $(RUN) tests/model/spin.sh
 
 check-newer: sql-tests examples ## run the Tcl suite with a recent SQLite (needs npm)
 	@OUT=$(OUT) tests/newer-sqlite.sh $(RUN) $(call to_run,$(SQL_TESTS))
@@ -409,6 +411,10 @@ check-syntax: ## check that another compiler (CC=clang) accepts all C, without w
 	@printf '%s\n' $(LIB_C) $(UNIT_C) $(FUZZ_C) $(FUZZ_LIB_C) tests/fuzz/replay.c \
 	  tests/linked.c | $(SYNTAX) -DSQLITE_CORE -iquote tests/lib
 	@$(CC) $(ALL_CFLAGS) $(TCL_CFLAGS) -fsyntax-only tests/testfixture.c tests/owner.c tests/interrupt.c
+
+check-clang: ## check with clang what it refuses or warns of, and the amalgamation
+	$(MAKE) check-syntax CC=clang VARIANT=debug
+	$(MAKE) OUT=$(OUT)/clang CC=clang CFLAGS=-O0 check-amalgamation
 
 check-new-feature: ## add a feature to a copy of the source: its folder and one line
 	@CC="$(CC)" EMB_SO=$(P)/emb.so tests/extended/run.sh feature
@@ -513,6 +519,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests sql-tests examples always test check quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax \
+.PHONY: all all-tests sql-tests examples always test check quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax check-clang \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help

@@ -15,7 +15,7 @@ for group; do
   build) packages="$packages gcc libc6-dev make libsqlite3-dev liburing-dev
                    libxxhash-dev libzstd-dev" ;;
   test) packages="$packages tcl tcl-dev libsqlite3-tcl sqlite3 python3 python3-numpy
-                  python3-scipy pkg-config locales spin tcc wordnet-base libopenblas-openmp-dev" ;;
+                  python3-scipy pkg-config locales spin tcc lld wordnet-base libopenblas-openmp-dev" ;;
   demo) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   online) packages="$packages sqlite3" ;;
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;

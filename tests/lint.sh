@@ -18,7 +18,7 @@ files() {
 
 # All C is as clang-format leaves it.
 check_format() {
-  files | xargs clang-format --dry-run -Werror || complain "format"
+  files | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror || complain "format"
 }
 
 # An overlong comment line, as broken by clang-format: within a comment, with
@@ -83,24 +83,16 @@ for path in engine/features/*/; do
     layers=${layers/features\/background/features\/background $feature}
 done
 # Headers that any file of engine/ and ext/ may include.
-everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h engine/base/near.h
-engine/base/debug.h engine/base/text.h'
-rank() {
-  local layer n=0
-  for layer in $layers; do
-    n=$((n + 1))
-    if [ "$layer" = "$1" ]; then
-      echo $n
-      return
-    fi
-  done
-}
+everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h'
+everywhere+=' engine/base/near.h engine/base/debug.h engine/base/text.h'
+declare -A rank # of a layer: 1 is the lowest
+number=0
+for layer in $layers; do rank[$layer]=$((++number)); done
 
-# The folder of a file, as rank names it.
+# folder VAR FILE: the folder of a file, as rank names it.
 folder() {
-  local path
-  path=$(dirname "$1")
-  echo "${path#engine/}"
+  local path=${2%/*}
+  printf -v "$1" %s "${path#engine/}"
 }
 
 # Choosing data is a separate product: the tables do not depend on it, and it
@@ -117,20 +109,21 @@ crosses_products() {
 # folder.
 check_include() {
   local path=$2 from to name
-  [ -e "$(dirname "$1")/$2" ] && path=$(realpath -m --relative-to=. "$(dirname "$1")/$2")
+  [ -e "${1%/*}/$2" ] && path=${1%/*}/$2
+  [[ $path == *..* ]] && path=$(realpath -m --relative-to=. "$path")
   [ "$2" = emb.h ] && path=engine/emb.h # of a public header
-  from=$(folder "$1")
-  to=$(folder "$path")
-  name=$(basename "$path" .h)
+  folder from "$1"
+  folder to "$path"
+  name=${path##*/} name=${name%.h}
   [ -e "$path" ] || complain "$1 includes $2, which is not there"
-  [[ " $(echo $everywhere) " == *" $path "* ]] && return
+  [[ " $everywhere " == *" $path "* ]] && return
   [[ $from == *data/* && $path == engine/data/emb_data.h ]] && return
   if [ "$from" = "$to" ]; then return; fi
-  if [ -z "$(rank "$from")" ]; then
+  if [ -z "${rank[$from]:-}" ]; then
     complain "$1 is in a folder that lint.sh does not know"
   elif [[ $from == ext* && $path == engine/* ]]; then
     complain "$1 includes $path: ext/ sees only the public headers of engine/"
-  elif [ -z "$(rank "$to")" ] || [ "$(rank "$to")" -ge "$(rank "$from")" ]; then
+  elif [ "${rank[$to]:-99999}" -ge "${rank[$from]}" ]; then
     complain "$1 includes $path, which is not below it"
   elif crosses_products "$from" "$to"; then
     complain "$1 includes $path, which is of another product"
@@ -166,13 +159,13 @@ calls() {
 check_calls() {
   local from to name circle a b
   while read -r from to name; do
-    a=$(folder "$from")
-    b=$(folder "$to")
+    folder a "$from"
+    folder b "$to"
     if [ "$a" = "$b" ]; then continue; fi
     if [[ $a == ext* && $b != ext* ]]; then
       [[ $b != data/* || $a == ext/data/* ]] ||
         complain "$from calls $name of $to, which is of another product"
-    elif [ "$(rank "$b")" -ge "$(rank "$a")" ]; then
+    elif [ "${rank[$b]:-99999}" -ge "${rank[$a]:-0}" ]; then
       complain "$from calls $name of $to, which is not below it"
     elif crosses_products "$a" "$b"; then
       complain "$from calls $name of $to, which is of another product"
@@ -210,12 +203,12 @@ check_reach() {
     objects ext | xargs nm -AP | awk '$3 == "T" && $2 !~ /^(ext_|sqlite3_emb_)/ {
       print $2 " of ext/ does not begin with ext_" }')
   # In another folder's file such a name can only stand in an inline function.
-  found+=$(sources engine | xargs dirname | sort -u | while read -r folder; do
-    for name in $(grep -hoE '\b[a-z]+__[a-z_]+\(' "$folder"/*.[ch] | sort -u); do
-      sources engine | xargs grep -lE "\b${name%(}\(" | grep -v "^$folder/[^/]*$" |
-        sed "s|$| calls ${name%(}, which is private to another folder|"
-    done
-  done | sort -u)
+  found+=$(grep -rnoE '\b[a-z]+__[a-z_]+\(' engine --include='*.[ch]' | awk -F: '
+    { sub(/\($/, "", $3); folder = $1; sub(/[^\/]*$/, "", folder) }
+    !(($3, folder) in seen) { seen[$3, folder]; folders[$3]++ }
+    $1 ~ /c$/ { caller[$1 " calls " $3] = $3 }
+    END { for (line in caller) if (folders[caller[line]] > 1)
+            print line ", which is private to another folder" }' | sort)
   [ -z "$found" ] || complain "names:
 $found"
 }

@@ -7,6 +7,7 @@
 # defects must be found.
 #
 #     tests/model/spin.sh              prints a line for each, then the sums
+#     SHARE=8 tests/model/spin.sh      of the largest one in 8, which SEED chooses
 #     LONG=2 tests/model/spin.sh       larger sizes, some minutes
 #     tests/model/spin.sh word -DSPLIT ...
 #                                      one, with the steps that lead to its error
@@ -75,9 +76,16 @@ start() {
   wants+=("$want")
 }
 
-start $holds word -DSESSIONS=2 -DSTEPS=2 -DBOUND=0
+# Seconds each, more than half of the time of all.
+large=${SEED:-$RANDOM}
+start_large() {
+  large=$((large + 1))
+  [ $((large % ${SHARE:-1})) != 0 ] || start "$@"
+}
+
+start_large $holds word -DSESSIONS=2 -DSTEPS=2 -DBOUND=0
 start $holds word -DSESSIONS=2 -DSTEPS=1 -DBOUND=1
-start $holds word -DSESSIONS=1 -DSTEPS=2 -DBOUND=0 -DTXN
+start_large $holds word -DSESSIONS=1 -DSTEPS=2 -DBOUND=0 -DTXN
 if [ "${LONG:-1}" != 1 ]; then
   start $holds word -DSESSIONS=2 -DSTEPS=2 -DBOUND=1 -DCOLD
   start $holds word -DSESSIONS=2 -DSTEPS=3 -DBOUND=0
@@ -90,7 +98,7 @@ for defect in COLD_IGNORES_BOUND SPLIT EARLY_GIVE RELOCATE_FORGETS EMPTIED \
   start $found word -D$defect
 done
 start $holds flush
-start $holds flush -DWRITERS=2 -DROUNDS=1
+start_large $holds flush -DWRITERS=2 -DROUNDS=1
 if [ "${LONG:-1}" != 1 ]; then
   start $holds flush -DWRITERS=2 -DROUNDS=2
   start $holds flush -DREADERS=2 -DROUNDS=2
@@ -110,7 +118,7 @@ start $holds owner -DKILLS=0
 start $holds owner -DKILLS=0 -DTXN
 start $holds owner -DCALLS=1 -DKILLS=0 -DSTOPS=1
 start $holds owner -DCALLS=1 -DKILLS=0 -DSTOPS=1 -DTXN
-start $holds owner
+start_large $holds owner
 if [ "${LONG:-1}" != 1 ]; then
   start $holds owner -DTXN
   start $holds owner -DSTOPS=1
@@ -132,7 +140,7 @@ done
 start $holds takeover -DCALLS=1
 start $holds takeover -DCALLS=1 -DFLUSHED
 start $holds takeover -DCALLS=1 -DOFF
-start $holds takeover -DKILLS=0
+start_large $holds takeover -DKILLS=0
 start $holds takeover -DKILLS=0 -DOFF
 start $holds takeover -DCALLS=1 -DKILLS=0 -DLOCK_DROPPED
 if [ "${LONG:-1}" != 1 ]; then
@@ -148,7 +156,7 @@ for defect in CHECKPOINT_SHOWN UNSETTLED_SHOWN DOUBT_READ_PAST NOT_AWAITED \
   OLD_ROW_DECIDES UNDONE_UNLOCKED PREPARED_CLEAN; do
   start $found takeover -D$defect -DCALLS=1
 done
-start $found takeover -DNUMBER_NOT_NAMED -DCALLS=1 -DKILLS=2
+start_large $found takeover -DNUMBER_NOT_NAMED -DCALLS=1 -DKILLS=2
 start $found takeover -DORPHAN_KEPT
 start $found takeover -DSETTLED_EARLY -DCALLS=1 -DOFF
 start $found takeover -DCLAIMED_IS_NEWEST -DCALLS=1 -DOFF
