@@ -17,7 +17,7 @@ enum {
   GUARD_GET,    /* emb_get, uniform keys, in memory */
   GUARD_ZIPF,   /* the same, Zipf's distribution */
   GUARD_MIXED,  /* alternating Get and Put of the same keys */
-  GUARD_APPLY,  /* emb_rmw into a table with Adagrad */
+  GUARD_APPLY,  /* emb_apply to a table with Adagrad */
   GUARD_SELECT, /* rows by key */
   GUARD_UPDATE, /* rows by key, 1,024 in a transaction */
   GUARD_DISK,   /* emb_get from a table eight times its memory */

@@ -92,7 +92,11 @@ static void open_side(struct live *l) {
   trace_zipf(&l->zipf, TRACE, highest);
   l->get = sql_prepare(l->db, "SELECT emb_get('items', ?1)");
   l->put = sql_prepare(l->db, "SELECT emb_put('items', ?1, ?2)");
-  l->apply = sql_prepare(l->db, "SELECT emb_rmw('trained', ?1, ?2)");
+  l->apply = sql_prepare(
+      l->db, sql_number(l->db, "SELECT count(*) FROM pragma_function_list "
+                               "WHERE name = 'emb_apply'")
+                 ? "SELECT emb_apply('trained', ?1, ?2)"
+                 : "SELECT emb_rmw('trained', ?1, ?2)"); /* as before */
   l->cold = sql_prepare(l->db, "SELECT emb_get('cold', ?1)");
   l->select = sql_prepare(l->db, "SELECT vector FROM items WHERE key = ?1");
   l->update = sql_prepare(l->db, "UPDATE items SET vector = ?2 WHERE key = ?1");

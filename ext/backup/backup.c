@@ -271,6 +271,8 @@ int ext_backup_make(struct ext_conn *conn, const char *schema,
   memset(&b, 0, sizeof b);
   b.conn = conn;
   b.schema = schema;
+  if (rc == SQLITE_OK)
+    rc = ext_conn_may_write(conn, err);
   if (rc == SQLITE_OK && sqlite3_db_readonly(conn->db, schema) < 0)
     rc = ext_error(err, SQLITE_ERROR, "unknown database: %s", schema);
   if (rc == SQLITE_OK &&

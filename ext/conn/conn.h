@@ -81,14 +81,15 @@ struct ext_name {
 
 struct ext_conn {
   sqlite3 *db;
-  pid_t process;          /* that opened the connection */
-  int refs;               /* held by modules and functions */
-  int closing;            /* the connection is gone: no more SQL */
-  int ddl;                /* a table was created, renamed or dropped in a
-                             transaction that may still be open */
-  int calls;              /* nested function calls in progress */
-  struct ext_table *held; /* tables held by them (call.c) */
-  int probing;            /* xBestIndex must store its table in probed */
+  pid_t process;            /* that opened the connection */
+  int refs;                 /* held by modules and functions */
+  int closing;              /* the connection is gone: no more SQL */
+  int ddl;                  /* a table was created, renamed or dropped in a
+                               transaction that may still be open */
+  int calls;                /* nested function calls in progress */
+  sqlite3_context *context; /* of the innermost one, or NULL (fn/fn.c) */
+  struct ext_table *held;   /* tables held by them (call.c) */
+  int probing;              /* xBestIndex must store its table in probed */
   struct ext_table *probed;
   int begun;          /* table objects in SQLite's transaction (table/txn.c) */
   int undo_failed;    /* a ROLLBACK TO failed: no COMMIT is possible */
@@ -180,7 +181,7 @@ struct ext_link {
   struct ext_ticket *prefetches, *write_backs;
   uint64_t aheads; /* number of the last look-ahead */
 
-  /* Results of the last emb_put or emb_rmw (fn/store.c). */
+  /* Results of the last emb_put, emb_rmw or emb_apply (fn/store.c). */
   uint64_t *put_versions;
   size_t put_n, put_capacity;
   int put_valid;
@@ -344,6 +345,14 @@ int ext_conn_is_inherited(const struct ext_conn *conn);
 /* SQLITE_MISUSE in a child after fork(), where the connection is its parent's.
 ** The engine checks this for open stores; use this function everywhere else. */
 int ext_conn_check(const struct ext_conn *conn, char **err);
+/* Is PRAGMA query_only on?  1, 0, or -1 if memory runs out.  SQLite then
+** refuses statements that write, but runs functions.  To ask costs as much as
+** to write a row, so a function asks once per run of its statement, as SQLite
+** does for an INSERT, if its first argument is constant. */
+int ext_conn_is_query_only(struct ext_conn *conn);
+/* SQLITE_READONLY if it is.  To be called by whatever writes a row or a
+** file. */
+int ext_conn_may_write(struct ext_conn *conn, char **err);
 /* Forgets all names.  Must be called whenever a table object is created or
 ** destroyed. */
 void ext_conn_forget_names(struct ext_conn *conn);

@@ -127,7 +127,7 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   if (rc == SQLITE_OK && keys.peeks)
     rc = ext_error(&err, SQLITE_READONLY,
                    "database \"%s\" is read-only, but with insert_on=lookup a "
-                   "prefetch adds texts; use emb_get",
+                   "prefetch adds rows; use emb_get",
                    table->schema);
   if (rc == SQLITE_OK)
     rc = ticket_prefetch(table, keys.at, ticket, &err);

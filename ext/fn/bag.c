@@ -15,7 +15,7 @@
 ** 'sqrtn'; a following (include_last_offset=1) means that there is one more
 ** offset, the number of keys.  weights has one number per key, or is NULL for 1
 ** each: a BLOB of float32 or a JSON array.  Both functions act on the engine at
-** once, like emb_get and emb_rmw.
+** once, like emb_get and emb_apply.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3

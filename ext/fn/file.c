@@ -49,7 +49,9 @@ static void fn_snapshot_export(sqlite3_context *context, int argc,
   struct fn_snapshot to = {NULL, NULL, NULL, 0};
   struct ext_table *table;
   char *err = NULL;
-  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
+  int rc = ext_conn_may_write(ext_fn_conn(context), &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
     rc = ext_arg_text(argv[2], "path", &to.path, &err);
   if (rc == SQLITE_OK)

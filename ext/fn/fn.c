@@ -24,8 +24,11 @@ struct ext_conn *ext_fn_conn(sqlite3_context *context) {
 static void fn_call(sqlite3_context *context, int argc, sqlite3_value **argv) {
   const struct registered *function = sqlite3_user_data(context);
   struct ext_conn *conn = function->conn;
+  sqlite3_context *outer = conn->context;
   ext_call_begin(conn);
+  conn->context = context;
   function->call(context, argc, argv);
+  conn->context = outer;
   ext_call_end(conn);
 }
 
@@ -69,7 +72,8 @@ int ext_fn_table(struct ext_conn *conn, sqlite3_value *name,
 
 int ext_fn_table_to_write(struct ext_conn *conn, sqlite3_value *name,
                           struct ext_table **table, char **err) {
-  return named_find(conn, name, 1, table, err);
+  int rc = ext_conn_may_write(conn, err);
+  return rc == SQLITE_OK ? named_find(conn, name, 1, table, err) : rc;
 }
 
 /* If SQLite discovers a schema change in SQL run here, the names that the call
@@ -114,9 +118,7 @@ int ext_fn_keys_add(struct ext_table *table, struct ext_keys *keys,
 
 int ext_fn_keys_look(struct ext_table *table, struct ext_keys *keys,
                      char **err) {
-  return ext_keys_appear(table)
-             ? ext_fn_same_schema(table, fn_look_keys, keys, err)
-             : SQLITE_OK;
+  return ext_fn_same_schema(table, fn_look_keys, keys, err);
 }
 
 struct fn_rows {

@@ -6,12 +6,14 @@
 **   emb_peek(table, keys)            for absent keys; n * 4 * dim bytes
 **   emb_put(table, keys, vectors [, updated_at])
 **                                    replaces or adds; number of keys
-**   emb_rmw(table, keys, deltas [, lr [, step [, updated_at]]])
-**                                    adds to the rows or, in a table with an
-**                                    optimizer, applies gradients; number
-**                                    found
-**   emb_put_versions(table)          versions written by the last of these two:
-**                                    8 bytes per key, NULL if there was none
+**   emb_rmw(table, keys, deltas [, updated_at])
+**                                    adds to the rows; number found
+**   emb_apply(table, keys, gradients [, lr [, step [, updated_at]]])
+**                                    makes a step of the table's optimizer;
+**                                    number found
+**   emb_put_versions(table)          versions written by the last of these
+**                                    three: 8 bytes per key, NULL if there was
+**                                    none
 **   emb_release(table)               returns all leases; their number
 **   emb_gc()                         deletes stores that no table names;
 **                                    their number
@@ -23,6 +25,8 @@
 */
 #include "fn_state.h"
 SQLITE_EXTENSION_INIT3
+
+#include <string.h>
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -83,29 +87,25 @@ static void fn_peek(sqlite3_context *context, int argc, sqlite3_value **argv) {
 
 static int store_put(struct ext_link *link, const int64_t *keys, size_t n,
                      const float *vectors, const emb_update *how,
-                     size_t *count) {
+                     uint8_t *found) {
   (void)how;
-  *count = n;
+  memset(found, 1, n);
   return emb_put(link->session, keys, n, vectors, link->put_versions);
 }
 
-/* how: NULL for deltas, as always in a table without an optimizer. */
 static int store_rmw(struct ext_link *link, const int64_t *keys, size_t n,
                      const float *deltas, const emb_update *how,
-                     size_t *count) {
-  uint8_t *found = sqlite3_malloc64(n ? n : 1);
-  int rc = EMB_NOMEM;
-  if (found && how)
-    rc = emb_apply_gradients(
-        link->session, keys, n, deltas, how,
-        &(emb_rows){.found = found, .versions = link->put_versions});
-  else if (found)
-    rc = emb_rmw(link->session, keys, n, deltas, found, link->put_versions);
-  *count = 0;
-  for (size_t i = 0; rc == EMB_OK && i < n; i++)
-    *count += found[i];
-  sqlite3_free(found);
-  return rc;
+                     uint8_t *found) {
+  (void)how;
+  return emb_rmw(link->session, keys, n, deltas, found, link->put_versions);
+}
+
+static int store_apply(struct ext_link *link, const int64_t *keys, size_t n,
+                       const float *gradients, const emb_update *how,
+                       uint8_t *found) {
+  return emb_apply_gradients(
+      link->session, keys, n, gradients, how,
+      &(emb_rows){.found = found, .versions = link->put_versions});
 }
 
 /* Reserves room for n versions, and invalidates those of the last call. */
@@ -121,57 +121,91 @@ static int reserve_versions(struct ext_link *link, size_t n) {
   return SQLITE_OK;
 }
 
+/* A function that writes: what its third argument is, where the time is among
+** its arguments, and the call. */
+struct store_writer {
+  const char *what;
+  int time_at;
+  int (*write)(struct ext_link *, const int64_t *, size_t, const float *,
+               const emb_update *, uint8_t *);
+};
+static const struct store_writer store_putter = {"vectors", 3, store_put};
+static const struct store_writer store_adder = {"deltas", 3, store_rmw};
+static const struct store_writer store_stepper = {"gradients", 5, store_apply};
+
 struct batch {
   const int64_t *keys;
   size_t n;
   const float *rows;
-  const emb_update *how;
+  emb_update how;
 };
-typedef int store_write(struct ext_link *, const int64_t *, size_t,
-                        const float *, const emb_update *, size_t *);
 
-static int write_decided(struct ext_table *table, store_write *write,
+/* *count: the rows written. */
+static int write_decided(struct ext_table *table,
+                         const struct store_writer *writer,
                          const struct batch *batch, size_t *count, char **err) {
+  uint8_t *found = sqlite3_malloc64(batch->n ? batch->n : 1);
   int rc, attempts = 0;
   do
-    rc = write(table->link, batch->keys, batch->n, batch->rows, batch->how,
-               count);
+    rc = found ? writer->write(table->link, batch->keys, batch->n, batch->rows,
+                               &batch->how, found)
+               : EMB_NOMEM;
   while (ext_txn_again(table, &attempts, &rc, err));
+  *count = 0;
+  for (size_t i = 0; rc == SQLITE_OK && i < batch->n; i++)
+    *count += found[i];
+  sqlite3_free(found);
   return rc;
 }
 
+/* emb_rmw once applied gradients, too: a program that still means them would
+** train in the wrong direction. */
+static int check_adder(const struct ext_table *table, int argc, char **err) {
+  if (argc > 4)
+    return ext_error(err, SQLITE_ERROR,
+                     "emb_rmw adds deltas, without lr and step; to apply "
+                     "gradients, call emb_apply");
+  if (ext_vtab(table)->options.optimized)
+    return ext_error(err, SQLITE_ERROR,
+                     "%s has an optimizer: to apply gradients, call emb_apply "
+                     "instead of emb_rmw",
+                     table->name);
+  return SQLITE_OK;
+}
+
 static void write_batch(sqlite3_context *context, int argc,
-                        sqlite3_value **argv, const char *what, int time_at,
-                        store_write *write) {
-  emb_update how = {0};
+                        sqlite3_value **argv,
+                        const struct store_writer *writer) {
   struct ext_table *table;
   struct ext_floats vectors = {0};
   struct ext_keys keys = {0};
-  size_t n = 0, count = 0;
+  struct batch batch = {0};
+  size_t count = 0;
   char *err = NULL;
   int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
+  if (rc == SQLITE_OK && writer == &store_adder)
+    rc = check_adder(table, argc, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
-  n = keys.n;
   if (rc == SQLITE_OK)
-    rc = ext_fn_vectors(argv[2], what, table, n, &vectors, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_update_how(argc > 3 && time_at > 3 ? argv[3] : NULL,
-                        argc > 4 ? argv[4] : NULL, &how, &err);
-  if (rc == SQLITE_OK && (write == store_put || ext_keys_grow(table))) {
+    rc = ext_fn_vectors(argv[2], writer->what, table, keys.n, &vectors, &err);
+  if (rc == SQLITE_OK && writer == &store_stepper)
+    rc = ext_update_how(argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL,
+                        &batch.how, &err);
+  if (rc == SQLITE_OK && (writer == &store_putter || ext_keys_grow(table))) {
     rc = ext_fn_keys_add(table, &keys, &err);
     if (rc == SQLITE_OK)
       rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
   }
   if (rc == SQLITE_OK)
-    rc = reserve_versions(table->link, n);
-  if (rc == SQLITE_OK && argc > time_at)
-    rc = ext_update_time(table, argv[time_at], &err);
+    rc = reserve_versions(table->link, keys.n);
+  if (rc == SQLITE_OK && argc > writer->time_at)
+    rc = ext_update_time(table, argv[writer->time_at], &err);
   if (rc == SQLITE_OK) {
-    int with = ext_vtab(table)->options.optimized || argc == 4 || argc == 5 ||
-               how.lr > 0 || how.step > 0;
-    const struct batch batch = {keys.at, n, vectors.at, with ? &how : NULL};
-    rc = write_decided(table, write, &batch, &count, &err);
+    batch.keys = keys.at;
+    batch.n = keys.n;
+    batch.rows = vectors.at;
+    rc = write_decided(table, writer, &batch, &count, &err);
     ext_update_time_end(table);
     if (rc == SQLITE_OK && keys.absent == 0)
       rc = ext_keys_settle(table, &keys, &err);
@@ -179,7 +213,7 @@ static void write_batch(sqlite3_context *context, int argc,
   ext_floats_free(&vectors);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
-    table->link->put_n = n;
+    table->link->put_n = batch.n;
     table->link->put_valid = 1;
     emb_check(ext_fn_link_valid(table->link));
     sqlite3_result_int64(context, (sqlite3_int64)count);
@@ -189,11 +223,16 @@ static void write_batch(sqlite3_context *context, int argc,
 }
 
 static void fn_put(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  write_batch(context, argc, argv, "vectors", 3, store_put);
+  write_batch(context, argc, argv, &store_putter);
 }
 
 static void fn_rmw(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  write_batch(context, argc, argv, "deltas", 5, store_rmw);
+  write_batch(context, argc, argv, &store_adder);
+}
+
+static void fn_apply_gradients(sqlite3_context *context, int argc,
+                               sqlite3_value **argv) {
+  write_batch(context, argc, argv, &store_stepper);
 }
 
 /* ---- versions and leases ------------------------------------------------- */
@@ -239,6 +278,10 @@ int ext_fn_store_register(struct ext_conn *conn) {
       {"emb_rmw", 4, fn_rmw},
       {"emb_rmw", 5, fn_rmw},
       {"emb_rmw", 6, fn_rmw},
+      {"emb_apply", 3, fn_apply_gradients},
+      {"emb_apply", 4, fn_apply_gradients},
+      {"emb_apply", 5, fn_apply_gradients},
+      {"emb_apply", 6, fn_apply_gradients},
       {"emb_put_versions", 1, fn_put_versions},
       {"emb_release", 1, fn_release},
       {"emb_gc", 0, ext_fn_gc}};

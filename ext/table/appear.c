@@ -11,7 +11,8 @@
 **           fail; a statement that compares the key finds no row, as it would
 **           on a table without insert_on='lookup'.
 ** READERS   A read-only connection creates no rows: it reads with emb_peek,
-**           which also creates none for the number 0 of absent texts.
+**           which also creates none for the number 0 of absent texts.  So does
+**           a connection with PRAGMA query_only, with integer keys, too.
 ** NUMBERS   from other sources, a rowid or the shadow table of auxiliary
 **           columns, may have no text, so they are read with emb_peek, too.
 */
@@ -20,14 +21,17 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
+static int inserts_on_lookup(const struct ext_table *table) {
+  return ext_vtab(table)->options.config.insert_on == EMB_INSERT_ON_LOOKUP;
+}
+
 int ext_keys_appear(const struct ext_table *table) {
-  const struct ext_options *options = &ext_vtab(table)->options;
-  return options->text_key && options->config.insert_on == EMB_INSERT_ON_LOOKUP;
+  return ext_vtab(table)->options.text_key && inserts_on_lookup(table);
 }
 
 int ext_keys_come(const struct ext_table *table) {
-  return ext_vtab(table)->options.config.insert_on == EMB_INSERT_ON_LOOKUP &&
-         !table->link->readonly;
+  return inserts_on_lookup(table) && !table->link->readonly &&
+         !ext_conn_is_query_only(table->conn);
 }
 
 /* A text added by the open transaction can only have a row of the same
@@ -48,12 +52,13 @@ static int look_at_uncommitted(struct ext_table *table,
 
 int ext_keys_look(struct ext_table *table, struct ext_keys *keys, char **err) {
   int rc;
-  if (!ext_keys_appear(table) || EMB_SEED(SEED_LOOKUP_WITHOUT_TEXT))
+  if (!inserts_on_lookup(table) || EMB_SEED(SEED_LOOKUP_WITHOUT_TEXT))
     return SQLITE_OK;
-  keys->peeks = table->link->readonly;
-  keys->settles = !keys->peeks;
-  if (keys->peeks)
+  keys->peeks = (ext_keys_appear(table) && table->link->readonly) ||
+                ext_conn_is_query_only(table->conn);
+  if (keys->peeks || !ext_keys_appear(table))
     return SQLITE_OK;
+  keys->settles = 1;
   rc = look_at_uncommitted(table, keys, err);
   return rc == SQLITE_OK ? ext_keys_commit(table, keys, err) : rc;
 }
@@ -133,9 +138,12 @@ int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
                     sqlite3_value **argv, struct ext_keys *keys, char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
   int rc;
+  if (!inserts_on_lookup(table))
+    return SQLITE_OK;
+  cursor->peek = cursor->query_only != 0;
   if (!ext_keys_appear(table))
     return SQLITE_OK;
-  cursor->peek = cursor->link->readonly || look_has(plan, "=i");
+  cursor->peek |= cursor->link->readonly || look_has(plan, "=i");
   if (cursor->peek || !(cursor->flags & EXT_PLAN_VECTORS) ||
       cursor->flags & (EXT_PLAN_LAZY | EXT_PLAN_NEAREST) ||
       look_has(plan, "kms"))

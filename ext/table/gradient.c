@@ -9,7 +9,7 @@
 ** A gradient is as long as a row: all vector columns, one after the other.
 ** `vectors` are the vectors it was computed from, for an optimizer with dc=.
 ** In a table that averages gradients (gradients=), a statement outside of a
-** transaction passes them on as emb_rmw does: they take effect immediately,
+** transaction passes them on as emb_apply does: they take effect immediately,
 ** even if the statement fails later, and are durable with the next checkpoint
 ** or commit.  Within BEGIN they belong to the transaction, and each makes a
 ** step of its own.

@@ -55,6 +55,7 @@ struct ext_cursor {
   size_t capacity;       /* of the arrays in rows */
   int64_t *keys;
   int is_update;      /* xFilter was called for an UPDATE */
+  int query_only;     /* PRAGMA query_only, asked if lookups insert */
   float *vectors;     /* with EXT_PLAN_VECTORS */
   uint64_t *versions; /* with EXT_PLAN_VERSIONS */
   emb_track *tracks;  /* with EXT_PLAN_TRACKS, ... */

@@ -49,6 +49,7 @@ static const char *const statements[] = {
     "SELECT emb_peek('%t', %K)",
     "SELECT emb_put('%t', %K, %V)",
     "SELECT emb_rmw('%t', %K, %V)",
+    "SELECT emb_apply('%t', %K, %V)",
     "SELECT emb_release('%t')",
     "SELECT emb_prefetch('%t', %K)",
     "SELECT emb_prefetch_synchronize('%t')",

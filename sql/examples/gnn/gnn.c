@@ -12,7 +12,7 @@
 **     --batches N       in an epoch (100)
 **
 ** A synset's initial features are the mean of random vectors of the words of
-** its gloss.  They are trained with the network: emb_rmw applies their
+** its gloss.  They are trained with the network: emb_apply applies their
 ** gradients.  The next batch is drawn before this one is computed, so its
 ** keys are known; emb_lookahead brings its rows into memory and changes no
 ** value, so the losses are the same with and without it.
@@ -189,7 +189,7 @@ static void begin(struct run *run, const struct options *options) {
   table_open(&run->feature, run->db, "feature", FEATURES);
   run->ahead =
       statement_new(run->db, "SELECT asked FROM emb_lookahead('feature', ?1)");
-  run->update = statement_new(run->db, "SELECT emb_rmw('feature', ?1, ?2)");
+  run->update = statement_new(run->db, "SELECT emb_apply('feature', ?1, ?2)");
   fill(run);
 }
 

@@ -26,7 +26,7 @@ def step(db, keys, where):
     rows.requires_grad_()
     loss = loss_of(rows, where)
     loss.backward()
-    value(db, "SELECT emb_rmw('graph', ?, ?)", keys.numpy(), rows.grad.numpy())
+    value(db, "SELECT emb_apply('graph', ?, ?)", keys.numpy(), rows.grad.numpy())
     versions = np.frombuffer(value(db, "SELECT emb_put_versions('graph')"), "<i8")
     return loss.item() / BATCH, versions[np.searchsorted(keys, PROBE)]
 
