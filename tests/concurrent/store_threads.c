@@ -385,11 +385,19 @@ static void load(struct worker *k, int64_t from, int n) {
   }
 }
 
+/* What every run must have seen. */
+static const char *const needed[] = {"get_disk", "get_cache",
+                                     "compacted_records"};
+enum { NEEDED = sizeof needed / sizeof needed[0] };
+
 /* Every kind of thread has done some of the work that the test is about. */
 static int all_came(struct world *w, int resize) {
-  return atomic_load(&w->scans) > 0 && atomic_load(&w->commits) > 0 &&
-         atomic_load(&w->checkpoints) > 0 &&
-         (!resize || atomic_load(&w->resizes) > 2);
+  int came = atomic_load(&w->scans) > 0 && atomic_load(&w->commits) > 0 &&
+             atomic_load(&w->checkpoints) > 0 &&
+             (!resize || atomic_load(&w->resizes) > 2);
+  for (int i = 0; i < NEEDED; i++)
+    came = came && help_stat(w->store, needed[i]) > 0;
+  return came;
 }
 
 /* Waits until the time is over, and on a slow machine until all have done
@@ -481,9 +489,8 @@ static void run_all(uint32_t io, int resize, unsigned ms) {
   CHECK(atomic_load(&w->scans) > 0);
   CHECK(atomic_load(&w->commits) > 0);
   CHECK(atomic_load(&w->checkpoints) > 0);
-  CHECK(help_stat(w->store, "get_disk") > 0);
-  CHECK(help_stat(w->store, "get_cache") > 0);
-  CHECK(help_stat(w->store, "compacted_records") > 0);
+  for (int i = 0; i < NEEDED; i++)
+    CHECK(help_stat(w->store, needed[i]) > 0);
   if (resize) {
     CHECK(atomic_load(&w->resizes) > 2);
     test_count("changes of memory", atomic_load(&w->resizes));
