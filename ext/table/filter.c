@@ -39,15 +39,9 @@ static void start_anew(struct ext_cursor *cursor, int flags) {
     cursor->rows = cursor->rows_max;
 }
 
-/* numpy.int64 arrives as a BLOB of 8 bytes; a search for it would silently find
-** nothing. */
 static int check_key_value(struct ext_table *table, sqlite3_value *value,
                            char **err) {
-  int64_t key;
-  if (sqlite3_value_type(value) == SQLITE_BLOB &&
-      sqlite3_value_bytes(value) == 8)
-    return ext_key_from_value(value, ext_vtab(table)->key_what, &key, err);
-  return SQLITE_OK;
+  return ext_key_comparable(value, ext_vtab(table)->key_what, err);
 }
 
 static int add_to_list(struct ext_cursor *cursor, int64_t key) {
@@ -272,6 +266,7 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
       request->has_key = 1;
       break;
     default:
+      rc = check_key_value(table, argv[i], err);
       ext_range_narrow(&request->range, plan[i], argv[i]);
     }
   }

@@ -104,8 +104,9 @@ static int file_tvf_find_key(struct file_cursor *cursor, sqlite3_value *value,
   int rc;
   if (cursor->has_texts)
     return file_tvf_find_text(cursor, value, err);
-  if (!ext_range_key(value, &key))
-    return SQLITE_OK;
+  rc = ext_key_comparable(value, "key", err);
+  if (rc != SQLITE_OK || !ext_range_key(value, &key))
+    return rc;
   rc = emb_file_get(cursor->file, key, &cursor->row, cursor->vector, &found,
                     &error);
   cursor->base.n = (size_t)found;

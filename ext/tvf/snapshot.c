@@ -124,8 +124,10 @@ static int snapshot_tvf_find_key(struct snap_cursor *cursor,
     rc = snapshot_tvf_find_text(table, value, &cursor->key, err);
     if (rc != SQLITE_OK || cursor->key == 0)
       return rc;
-  } else if (!ext_range_key(value, &cursor->key)) {
-    return SQLITE_OK;
+  } else {
+    rc = ext_key_comparable(value, "key", err);
+    if (rc != SQLITE_OK || !ext_range_key(value, &cursor->key))
+      return rc;
   }
   rc = emb_snapshot_get(cursor->snap, &cursor->key, 1, cursor->vector, &found,
                         &cursor->version);

@@ -122,6 +122,10 @@ int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
 int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
                         int *owned, size_t *n, char **err);
 
+/* Refuses to compare an INTEGER key with what is probably a number of numpy,
+** which Python's sqlite3 binds as a BLOB of 1, 2, 4 or 8 bytes: key = ? would
+** silently find nothing, and key < ? everything. */
+int ext_key_comparable(sqlite3_value *value, const char *what, char **err);
 /* One key: an INTEGER, or a REAL that is an int64 in value (JavaScript binds
 ** every number as REAL). */
 int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,

@@ -513,6 +513,20 @@ int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
       ext_value_type_name(value));
 }
 
+static int is_scalar_blob(sqlite3_value *value) {
+  int bytes;
+  if (sqlite3_value_type(value) != SQLITE_BLOB)
+    return 0;
+  bytes = sqlite3_value_bytes(value);
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+}
+
+int ext_key_comparable(sqlite3_value *value, const char *what, char **err) {
+  int64_t key;
+  return is_scalar_blob(value) ? ext_key_from_value(value, what, &key, err)
+                               : SQLITE_OK;
+}
+
 int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
                        char **err) {
   int type = sqlite3_value_type(value);
@@ -530,12 +544,17 @@ int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,
     return ext_error(err, SQLITE_MISMATCH, "%s must be an INTEGER, got %.15g",
                      what, real);
   }
-  if (type == SQLITE_BLOB && sqlite3_value_bytes(value) == 8)
-    return ext_error(
-        err, SQLITE_MISMATCH,
-        "%s must be an INTEGER, got an 8-byte BLOB (numpy.int64? bind "
-        "int(x))",
-        what);
+  if (is_scalar_blob(value)) {
+    int bytes = sqlite3_value_bytes(value);
+    return ext_error(err, SQLITE_MISMATCH,
+                     "%s must be an INTEGER, got %s %d-byte BLOB (numpy.%s? "
+                     "bind int(x))",
+                     what, bytes == 8 ? "an" : "a", bytes,
+                     bytes == 1   ? "uint8 or bool_"
+                     : bytes == 2 ? "int16"
+                     : bytes == 4 ? "int32"
+                                  : "int64");
+  }
   return ext_error(err, SQLITE_MISMATCH, "%s must be an INTEGER, got %s", what,
                    ext_value_type_name(value));
 }

@@ -217,7 +217,7 @@ static int samples_by_key(const void *a, const void *b) {
 
 /* The keys of an IN list, each once, in ascending order. */
 static int samples_in(sqlite3_value *list, const struct ext_range *range,
-                      int64_t **out, size_t *count) {
+                      int64_t **out, size_t *count, char **err) {
   int64_t *keys = NULL;
   size_t n = 0, capacity = 0, kept = 0;
   sqlite3_value *value;
@@ -225,6 +225,9 @@ static int samples_in(sqlite3_value *list, const struct ext_range *range,
   for (rc = sqlite3_vtab_in_first(list, &value); rc == SQLITE_OK && value;
        rc = sqlite3_vtab_in_next(list, &value)) {
     int64_t key;
+    rc = ext_key_comparable(value, "key", err);
+    if (rc != SQLITE_OK)
+      break;
     if (n == capacity) {
       int64_t *more;
       capacity = capacity ? 2 * capacity : 64;
@@ -252,12 +255,14 @@ static int samples_in(sqlite3_value *list, const struct ext_range *range,
 
 /* Applies one value of the plan. */
 static int samples_narrow(struct ext_samples_ask *ask, const char *letters,
-                          sqlite3_value *value) {
+                          sqlite3_value *value, char **err) {
   const char *text;
   if (letters[0] == 'k' && letters[1] != 'i') {
     ext_range_narrow(&ask->keys, letters[1], value);
+    return ext_key_comparable(value, "key", err);
   } else if (letters[0] == 't') {
     ext_range_narrow(&ask->times, letters[1], value);
+    return ext_key_comparable(value, "timestamp", err);
   } else if (letters[0] == 'd' && ask->dataset == NULL &&
              sqlite3_value_type(value) == SQLITE_TEXT) {
     text = (const char *)sqlite3_value_text(value);
@@ -274,7 +279,7 @@ static int samples_begin(struct samples_cursor *cursor,
   size_t n = 1;
   int rc = SQLITE_OK;
   if (in) {
-    rc = samples_in(in, &ask->keys, &keys, &n);
+    rc = samples_in(in, &ask->keys, &keys, &n, err);
   } else if (ask->keys.lo == ask->keys.hi) {
     keys = sqlite3_malloc64(sizeof *keys);
     if (keys == NULL)
@@ -303,7 +308,7 @@ static int samples_filter(sqlite3_vtab_cursor *base, int columns,
   for (int i = 0; i < argc && rc == SQLITE_OK; i++) {
     if (letters[2 * i + 1] == 'i')
       in = argv[i];
-    rc = samples_narrow(&ask, letters + (size_t)2 * (size_t)i, argv[i]);
+    rc = samples_narrow(&ask, letters + (size_t)2 * (size_t)i, argv[i], &err);
   }
   if (rc == SQLITE_OK)
     rc = samples_begin(cursor, &ask, in, &err);
