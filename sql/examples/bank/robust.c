@@ -108,6 +108,8 @@ static int write_rows(sqlite3_stmt *write, const int64_t *keys,
   sqlite3_bind_blob(write, 1, keys, KEYS * sizeof *keys, SQLITE_STATIC);
   sqlite3_bind_blob(write, 2, rows, KEYS * DIM * sizeof *rows, SQLITE_STATIC);
   int rc = sqlite3_step(write);
+  if (rc != SQLITE_ROW && rc != SQLITE_CONSTRAINT)
+    die("%s", sqlite3_errmsg(sqlite3_db_handle(write)));
   sqlite3_reset(write);
   return rc == SQLITE_ROW;
 }
@@ -161,8 +163,8 @@ static double train(const struct method *method, float rate) {
       DIM, (double)rate,
       method->gradients ? "average(max=16, expire=1h, outlier=" : "none",
       method->gradients ? method->gradients : "", method->gradients ? ")" : "");
-  char *write =
-      sqlite3_mprintf("SELECT emb_%s('t', ?, ?)", method->puts ? "put" : "rmw");
+  char *write = sqlite3_mprintf("SELECT emb_%s('t', ?, ?)",
+                                method->puts ? "put" : "apply");
   for (int i = 0; i < WRITERS; i++)
     writes[i] = statement_new(dbs[i], write);
   sqlite3_stmt *get = statement_new(dbs[0], "SELECT emb_get('t', ?)");
