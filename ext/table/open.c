@@ -106,6 +106,65 @@ static int table_open_store(struct ext_table *table,
   return rc;
 }
 
+/* A row of a shadow table, and another one with its uuid. */
+struct same_place {
+  const struct ext_table *table;
+  const char *uuid;
+  char *other; /* the other row's table */
+};
+
+static int is_same_place(void *arg, const char *shadow, const char *uuid,
+                         const char *dir) {
+  struct same_place *same = arg;
+  size_t n = strlen(same->table->name);
+  (void)dir;
+  if (strcmp(uuid, same->uuid) != 0 ||
+      (sqlite3_strnicmp(shadow, same->table->name, (int)n) == 0 &&
+       strcmp(shadow + n, "_emb") == 0))
+    return 0;
+  same->other = sqlite3_mprintf("%.*s", (int)(strlen(shadow) - 4), shadow);
+  return 1;
+}
+
+/* Is the directory named after the table, as CREATE names it? */
+static int is_own_name(const struct ext_table *table, const char *dir) {
+  char *name = ext_place_encode(table->name);
+  int is = name && strcmp(name, dir) == 0;
+  sqlite3_free(name);
+  return is;
+}
+
+/* Does the link belong to a table of another name? */
+static int is_of_another(const struct ext_table *table,
+                         const struct ext_link *link) {
+  return link && link->tables &&
+         sqlite3_stricmp(link->tables->name, table->name) != 0;
+}
+
+/* Refuses a row that was edited to name the store of another table.  All rows
+** are compared only if this one looks like it: its directory has another name,
+** which it also has after a rename. */
+static int check_place(struct ext_table *table, const struct ext_place *place,
+                       char **err) {
+  struct same_place same = {table, place->uuid, NULL};
+  int rc;
+  if (place->dir && table->file[0]
+          ? is_own_name(table, place->dir)
+          : !is_of_another(table,
+                           ext_link_find(table->conn, place->uuid, NULL)))
+    return SQLITE_OK;
+  rc =
+      ext_place_each(table->conn->db, table->schema, is_same_place, &same, err);
+  if (rc == SQLITE_OK && same.other)
+    rc = ext_error(
+        err, SQLITE_CORRUPT_VTAB,
+        "%s_emb and %s_emb name the same store: restore the row of %s_emb, "
+        "or DROP TABLE %s, which leaves %s as it is",
+        table->name, same.other, table->name, table->name, same.other);
+  sqlite3_free(same.other);
+  return rc;
+}
+
 /* Uses a link that another table object has opened.  Both are of one table,
 ** unless a row of a shadow table was edited: then the keys of one may be the
 ** numbers of the other's texts. */
@@ -135,7 +194,8 @@ int ext_table_open(struct ext_table *table, char **err) {
   rc = ext_place_read(table, &place, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (place.dir && table->file[0]) {
+  rc = check_place(table, &place, err);
+  if (rc == SQLITE_OK && place.dir && table->file[0]) {
     path = ext_place_path(table->file, place.dir);
     rc = path ? SQLITE_OK : SQLITE_NOMEM;
   }
