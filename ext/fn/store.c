@@ -158,18 +158,30 @@ static int write_decided(struct ext_table *table,
   return rc;
 }
 
-/* emb_rmw once applied gradients, too: a program that still means them would
-** train in the wrong direction. */
-static int check_adder(const struct ext_table *table, int argc, char **err) {
+/* Checked before anything is written, such as a new text.  emb_rmw once applied
+** gradients, too: a program that still means them would train in the wrong
+** direction. */
+static int check_writer(const struct ext_table *table,
+                        const struct store_writer *writer, int argc,
+                        char **err) {
+  int optimized = ext_vtab(table)->options.optimized;
+  int is_main = sqlite3_stricmp(table->schema, "main") == 0;
+  const char *schema = is_main ? "" : table->schema, *dot = is_main ? "" : ".";
+  if (writer == &store_stepper && !optimized)
+    return ext_error(err, SQLITE_ERROR,
+                     "%s%s%s was created without optimizer=", schema, dot,
+                     table->name);
+  if (writer != &store_adder)
+    return SQLITE_OK;
   if (argc > 4)
     return ext_error(err, SQLITE_ERROR,
                      "emb_rmw adds deltas, without lr and step; to apply "
                      "gradients, call emb_apply");
-  if (ext_vtab(table)->options.optimized)
+  if (optimized)
     return ext_error(err, SQLITE_ERROR,
-                     "%s has an optimizer: to apply gradients, call emb_apply "
-                     "instead of emb_rmw",
-                     table->name);
+                     "%s%s%s has an optimizer: to apply gradients, call "
+                     "emb_apply instead of emb_rmw",
+                     schema, dot, table->name);
   return SQLITE_OK;
 }
 
@@ -183,8 +195,8 @@ static void write_batch(sqlite3_context *context, int argc,
   size_t count = 0;
   char *err = NULL;
   int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
-  if (rc == SQLITE_OK && writer == &store_adder)
-    rc = check_adder(table, argc, &err);
+  if (rc == SQLITE_OK)
+    rc = check_writer(table, writer, argc, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)

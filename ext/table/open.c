@@ -110,7 +110,8 @@ static int table_open_store(struct ext_table *table,
 struct same_place {
   const struct ext_table *table;
   const char *uuid;
-  char *other; /* the other row's table */
+  int is;      /* it was found: */
+  char *other; /* its table */
 };
 
 static int is_same_place(void *arg, const char *shadow, const char *uuid,
@@ -123,6 +124,7 @@ static int is_same_place(void *arg, const char *shadow, const char *uuid,
        strcmp(shadow + n, "_emb") == 0))
     return 0;
   same->other = sqlite3_mprintf("%.*s", (int)(strlen(shadow) - 4), shadow);
+  same->is = 1;
   return 1;
 }
 
@@ -146,7 +148,7 @@ static int is_of_another(const struct ext_table *table,
 ** which it also has after a rename. */
 static int check_place(struct ext_table *table, const struct ext_place *place,
                        char **err) {
-  struct same_place same = {table, place->uuid, NULL};
+  struct same_place same = {table, place->uuid, 0, NULL};
   int rc;
   if (place->dir && table->file[0]
           ? is_own_name(table, place->dir)
@@ -155,7 +157,9 @@ static int check_place(struct ext_table *table, const struct ext_place *place,
     return SQLITE_OK;
   rc =
       ext_place_each(table->conn->db, table->schema, is_same_place, &same, err);
-  if (rc == SQLITE_OK && same.other)
+  if (rc == SQLITE_OK && same.is && same.other == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK && same.is)
     rc = ext_error(
         err, SQLITE_CORRUPT_VTAB,
         "%s_emb and %s_emb name the same store: restore the row of %s_emb, "
