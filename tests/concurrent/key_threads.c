@@ -122,11 +122,8 @@ static void run(void *(*one)(void *), int ones, void *(*other)(void *)) {
                                      (void *)(uintptr_t)test_random()),
                       0))
       abort();
-  /* on a slow machine until both have met */
-  for (unsigned t = 0; t < ms || (t < 60000 && !(atomic_load(&counted) > 0 &&
-                                                 atomic_load(&displaced) > 0));
-       t += 10)
-    (void)usleep(10000);
+  struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+  (void)nanosleep(&time, NULL);
   atomic_store(&stop, 1);
   for (int i = 0; i < THREADS; i++)
     (void)pthread_join(threads[i], NULL);

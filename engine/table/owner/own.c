@@ -556,10 +556,13 @@ int own_claim(emb_session *s) {
   }
   uint64_t waited = 0;
   while (!atomic_load_explicit(&store->own.is_owner, memory_order_acquire)) {
+    uint64_t before = s->core->env->now_us(s->core->env);
     pthread_mutex_lock(&store->own.lock);
     int rc =
         atomic_load(&store->own.is_owner) ? EMB_OK : own_take(store, &s->err);
     pthread_mutex_unlock(&store->own.lock);
+    /* an attempt may wait for the log's lock longer than between attempts */
+    waited += s->core->env->now_us(s->core->env) - before;
     if (rc && atomic_load(&store->dropped)) {
       return own_dropped(s);
     }
