@@ -35,7 +35,7 @@ namespace eval wrap {
   variable repeatable {^\s*(SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH|CREATE|DROP)\M}
   variable not_repeatable [join {
     backup bag_apply delta_ack delta_apply delta_drop delta_export flush_gradients
-    gc lookahead lookup prefetch prefetch_synchronize put release rmw serve snapshot
+    gc lookahead lookup prefetch prefetch_synchronize put release rmw apply serve snapshot
     snapshot_drop snapshot_export snapshot_restore write_back write_back_synchronize
   } |]
   # Of a handle whose last text was followed by a COMMIT, which changes them:
@@ -49,7 +49,7 @@ namespace eval wrap {
   } |]
   # Refused after a write in the same transaction, or acting outside of it.
   variable not_after_write \
-    {\memb_(backup|bag_apply|delta|lookup|prefetch|put|rmw|serve|snapshot|write_back|evicted|flush)|\m(\w+)\(\2\)}
+    {\memb_(backup|bag_apply|delta|lookup|prefetch|put|rmw|apply|serve|snapshot|write_back|evicted|flush)|\m(\w+)\(\2\)}
   namespace eval handle {}
 }
 
@@ -160,7 +160,7 @@ proc wrap::with_texts {sql} {
   }
   append done $sql
   foreach before {
-    {\memb_(?:get|peek|put|rmw|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
+    {\memb_(?:get|peek|put|rmw|apply|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
     {\mINTO\s+\w+\s*\(\s*keys\s*,[^)]*\)\s*(?:VALUES\s*\(|SELECT)\s*'}
     {\m(?:FROM|JOIN|,)\s+\w+\s*\(\s*'}
     {\mkeys\s*=\s*'}

@@ -102,36 +102,43 @@ int ext_conn_check(const struct ext_conn *conn, char **err) {
 }
 
 /* An authorizer may refuse the PRAGMA; the caller is then not restricted. */
-static int read_query_only(const struct ext_conn *conn) {
+static int read_query_only(const struct ext_conn *conn, int *is) {
   sqlite3_stmt *pragma = NULL;
-  int is = 0, rc;
+  int rc;
+  *is = 0;
   rc = sqlite3_prepare_v2(conn->db, "PRAGMA query_only", -1, &pragma, NULL);
   if (rc == SQLITE_OK && (rc = sqlite3_step(pragma)) == SQLITE_ROW)
-    is = sqlite3_column_int(pragma, 0);
+    *is = sqlite3_column_int(pragma, 0);
   sqlite3_finalize(pragma);
-  return (rc & 0xff) == SQLITE_NOMEM ? -1 : is;
+  return rc == SQLITE_ROW || rc == SQLITE_AUTH ? SQLITE_OK : rc;
+}
+
+static int find_query_only(struct ext_conn *conn, int *is) {
+  static char answers[2];
+  char *known = conn->context ? sqlite3_get_auxdata(conn->context, 0) : NULL;
+  int rc = SQLITE_OK;
+  if (known)
+    *is = known == &answers[1];
+  else
+    rc = read_query_only(conn, is);
+  if (known == NULL && conn->context && rc == SQLITE_OK)
+    sqlite3_set_auxdata(conn->context, 0, &answers[*is != 0], NULL);
+  return rc;
 }
 
 int ext_conn_is_query_only(struct ext_conn *conn) {
-  static char answers[2];
-  char *known = conn->context ? sqlite3_get_auxdata(conn->context, 0) : NULL;
   int is;
-  if (known)
-    return known == &answers[1];
-  is = read_query_only(conn);
-  if (conn->context && is >= 0)
-    sqlite3_set_auxdata(conn->context, 0, &answers[is], NULL);
-  return is;
+  return find_query_only(conn, &is) != SQLITE_OK || is;
 }
 
 int ext_conn_may_write(struct ext_conn *conn, char **err) {
-  int is = ext_conn_is_query_only(conn);
-  if (is < 0)
-    return SQLITE_NOMEM;
-  return is ? ext_error(err, SQLITE_READONLY,
-                        "attempt to write a readonly database: PRAGMA "
-                        "query_only is on")
-            : SQLITE_OK;
+  int is;
+  int rc = find_query_only(conn, &is);
+  if (rc == SQLITE_OK && is)
+    rc = ext_error(err, SQLITE_READONLY,
+                   "attempt to write a readonly database: PRAGMA query_only "
+                   "is on");
+  return rc;
 }
 
 void ext_conn_forget_names(struct ext_conn *conn) {

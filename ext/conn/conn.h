@@ -345,12 +345,12 @@ int ext_conn_is_inherited(const struct ext_conn *conn);
 /* SQLITE_MISUSE in a child after fork(), where the connection is its parent's.
 ** The engine checks this for open stores; use this function everywhere else. */
 int ext_conn_check(const struct ext_conn *conn, char **err);
-/* Is PRAGMA query_only on?  1, 0, or -1 if memory runs out.  SQLite then
-** refuses statements that write, but runs functions.  To ask costs as much as
-** to write a row, so a function asks once per run of its statement, as SQLite
-** does for an INSERT, if its first argument is constant. */
+/* Is PRAGMA query_only on, or is that unknown, after an interrupt say?  SQLite
+** then refuses statements that write, but runs functions.  To ask costs as much
+** as to write a row, so a function asks once per run of its statement, as
+** SQLite does for an INSERT, if its first argument is constant. */
 int ext_conn_is_query_only(struct ext_conn *conn);
-/* SQLITE_READONLY if it is.  To be called by whatever writes a row or a
+/* SQLITE_READONLY if it is on.  To be called by whatever writes a row or a
 ** file. */
 int ext_conn_may_write(struct ext_conn *conn, char **err);
 /* Forgets all names.  Must be called whenever a table object is created or

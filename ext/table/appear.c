@@ -140,7 +140,7 @@ int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
   int rc;
   if (!inserts_on_lookup(table))
     return SQLITE_OK;
-  cursor->peek = cursor->query_only != 0;
+  cursor->peek = cursor->query_only;
   if (!ext_keys_appear(table))
     return SQLITE_OK;
   cursor->peek |= cursor->link->readonly || look_has(plan, "=i");
