@@ -21,16 +21,16 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-static int inserts_on_lookup(const struct ext_table *table) {
+int ext_inserts_on_lookup(const struct ext_table *table) {
   return ext_vtab(table)->options.config.insert_on == EMB_INSERT_ON_LOOKUP;
 }
 
 int ext_keys_appear(const struct ext_table *table) {
-  return ext_vtab(table)->options.text_key && inserts_on_lookup(table);
+  return ext_vtab(table)->options.text_key && ext_inserts_on_lookup(table);
 }
 
 int ext_keys_come(const struct ext_table *table) {
-  return inserts_on_lookup(table) && !table->link->readonly &&
+  return ext_inserts_on_lookup(table) && !table->link->readonly &&
          !ext_conn_is_query_only(table->conn);
 }
 
@@ -52,7 +52,7 @@ static int look_at_uncommitted(struct ext_table *table,
 
 int ext_keys_look(struct ext_table *table, struct ext_keys *keys, char **err) {
   int rc;
-  if (!inserts_on_lookup(table) || EMB_SEED(SEED_LOOKUP_WITHOUT_TEXT))
+  if (!ext_inserts_on_lookup(table) || EMB_SEED(SEED_LOOKUP_WITHOUT_TEXT))
     return SQLITE_OK;
   keys->peeks = (ext_keys_appear(table) && table->link->readonly) ||
                 ext_conn_is_query_only(table->conn);
@@ -138,7 +138,7 @@ int ext_cursor_look(struct ext_cursor *cursor, const char *plan,
                     sqlite3_value **argv, struct ext_keys *keys, char **err) {
   struct ext_table *table = ext_cursor_table(cursor);
   int rc;
-  if (!inserts_on_lookup(table))
+  if (!ext_inserts_on_lookup(table))
     return SQLITE_OK;
   cursor->peek = cursor->query_only;
   if (!ext_keys_appear(table))

@@ -65,8 +65,7 @@ int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   cursor->statement = table->statement;
   cursor->is_update = 0;
   cursor->query_only =
-      ext_vtab(table)->options.config.insert_on == EMB_INSERT_ON_LOOKUP &&
-      ext_conn_is_query_only(table->conn);
+      ext_inserts_on_lookup(table) && ext_conn_is_query_only(table->conn);
   *out = &cursor->base;
   return SQLITE_OK;
 }

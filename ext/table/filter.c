@@ -373,9 +373,7 @@ static int filter_aux(struct ext_cursor *cursor, struct request *request,
   cursor->list_n = cursor->list_capacity = n;
   request->has_list = request->by_columns = 1;
   /* A leftover of a removed row must not create the row again. */
-  cursor->peek |=
-      ext_vtab(ext_cursor_table(cursor))->options.config.insert_on ==
-      EMB_INSERT_ON_LOOKUP;
+  cursor->peek |= ext_inserts_on_lookup(ext_cursor_table(cursor));
   return SQLITE_OK;
 }
 

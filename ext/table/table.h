@@ -499,6 +499,8 @@ int ext_keys_exist(void *link, const int64_t *ids, size_t n, uint8_t *are,
 
 /* ---- appear.c ------------------------------------------------------------ */
 
+/* Does a lookup of a missing key make it a row (insert_on='lookup')? */
+int ext_inserts_on_lookup(const struct ext_table *table);
 /* Does looking up a text key create its row? */
 int ext_keys_appear(const struct ext_table *table);
 /* Does a lookup by this connection create rows, for any kind of key? */
