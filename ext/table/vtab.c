@@ -117,6 +117,11 @@ static int vtab_declare(struct ext_table *table, char **err) {
   sqlite3_free(text);
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+  /* A statement can make the table access only its own store, whose place no
+  ** SQL chooses.  So triggers and views may use it, as with fts5, also where
+  ** the schema is not trusted. */
+  if (rc == SQLITE_OK)
+    rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
   return ext_sql_error(err, db, rc);
 }
 
