@@ -273,9 +273,10 @@ const struct ext_help ext_help_data[] = {
      .result = "rows of pos INTEGER (from 0), found INTEGER, key INTEGER, "
                "payload, label, timestamp INTEGER, dataset TEXT, path TEXT: "
                "one per key, in the order of the list",
-     .errors = "SQLITE_ERROR if it is no table of emb_samples; SQLITE_IOERR if "
-               "a file cannot be read or has changed; SQLITE_MISMATCH if keys "
-               "has the wrong type",
+     .errors =
+         "SQLITE_ERROR if it is no table of emb_samples; SQLITE_MISMATCH if a "
+         "file has changed; SQLITE_CANTOPEN or SQLITE_IOERR if it cannot be "
+         "read; SQLITE_MISMATCH also if keys has the wrong type",
      .in_transaction = "read",
      .page = "samples.md#calls"},
     {.name = "emb_samples_worker",
@@ -288,8 +289,9 @@ const struct ext_help ext_help_data[] = {
      .result = "rows of key INTEGER, payload, label, timestamp INTEGER, "
                "dataset TEXT, path TEXT: this worker's share of the samples, "
                "in the order of keys",
-     .errors = "SQLITE_ERROR if it is no table of emb_samples; SQLITE_IOERR if "
-               "a file cannot be read or has changed",
+     .errors = "SQLITE_ERROR if it is no table of emb_samples; SQLITE_MISMATCH "
+               "if a file has changed; SQLITE_CANTOPEN or SQLITE_IOERR if it "
+               "cannot be read",
      .in_transaction = "read",
      .page = "samples.md#workers"},
     {.name = "emb_samples_directory",
@@ -451,7 +453,7 @@ const struct ext_help ext_help_data[] = {
      .arguments = "none",
      .result = "checks that no registered file has changed",
      .errors = "SQLITE_ERROR if the command, or a file to drop, is unknown; "
-               "SQLITE_IOERR if a file has changed",
+               "SQLITE_MISMATCH if a file has changed",
      .in_transaction = "read",
      .page = "samples.md#files"},
     {.name = "drop",

@@ -130,7 +130,7 @@ const struct ext_help ext_help_functions[] = {
      .signature = "emb_lookup(table, keys, update)",
      .arguments =
          HELP_TABLE "; " HELP_KEYS "; update INTEGER: 1 adds absent keys and "
-                                   "counts the lookup, 0 changes nothing",
+                    "counts the lookup, 0 changes nothing",
      .result =
          "BLOB of n*dim float32: the vectors; with update 1 an absent key "
          "first becomes a row with its initial vector, with 0 it has zeros",

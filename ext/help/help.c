@@ -133,7 +133,7 @@ static const char *help_nearest(const char *word) {
 }
 
 static void help_find(struct help_cursor *cursor) {
-  for (int how = HELP_NAME; how < HELP_NEAR; how++) {
+  for (enum help_how how = HELP_NAME; how < HELP_NEAR; how++) {
     help_start(cursor, how);
     if (cursor->row)
       return;

@@ -3,15 +3,14 @@
 ** help.h -- what a user can name in SQL, as a table: functions, options,
 ** commands, optimizers and so on.
 **
-** ROLE      emb_help(word) reads it, and sql/manual/reference.md is made from
-*it
-**           (sql/lib/reference.sql).
+** ROLE      emb_help(word) reads it, and `make reference` writes
+**           sql/manual/reference.md from it (ext/help/reference.sql).
 ** A ROW     describes one name of one kind.  A name may have rows of several
 **           kinds: emb_snapshot is a function and a table-valued function.
-** FILES     functions.c, arithmetic.c, tables.c, statements.c, options.c,
-*words.c,
-**           and of choosing data data.c and policies.c, which -DEMB_OMIT_DATA
-**           leaves out, have the rows; help.c is the table-valued function.
+** FILES     functions.c, arithmetic.c, tables.c, statements.c, options.c and
+**           words.c have the rows, and data.c and policies.c those of choosing
+**           training data, which -DEMB_OMIT_DATA leaves out.  help.c is the
+**           table-valued function.
 ** COMPLETE  tests/sql/help.test fails if something is registered or accepted
 **           that has no row, or has a row and is not.
 ** THREADS   Constants only.

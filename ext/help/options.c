@@ -250,7 +250,7 @@ const struct ext_help ext_help_options[] = {
      .result =
          "reads as many rows as fit into memory, and waits until they are read",
      .errors = "SQLITE_INTERRUPT",
-     .in_transaction = "no",
+     .in_transaction = "read",
      .page = "options.md#warm-after-opening"},
     {.name = "optimize",
      .kind = "command",

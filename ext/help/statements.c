@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
 ** statements.c -- the module emb, the statements that its tables take, and
-*their
-** hidden columns.
+** their hidden columns.
 */
 #include "help.h"
 

@@ -86,7 +86,7 @@ const struct ext_help ext_help_tables[] = {
      .signature = "emb_lookahead(table [, keys [, dest]])",
      .arguments = HELP_TABLE
      "; " HELP_KEYS ", or nothing to see the last 64 look-aheads; dest TEXT: "
-                    "'buffer' (default) or 'cache' (of this connection)",
+     "'buffer' (default) or 'cache' (of this connection)",
      .result = "rows of number, asked, in_memory, absent, to_read, read, "
                "refused, done, all INTEGER: starts to read the keys into "
                "memory, without waiting",
@@ -157,7 +157,7 @@ const struct ext_help ext_help_tables[] = {
      .arguments = HELP_TABLE,
      .result = "rows of name TEXT, state TEXT, acked, sent, kept_bytes, "
                "keep_bytes INTEGER: the consumers of the table's deltas",
-     .errors = HELP_NO_TABLE,
+     .errors = HELP_NO_TABLE "; " HELP_CHANGED,
      .in_transaction = "read",
      .page = "deltas.md#consumers"},
     {.name = "emb_stats",
