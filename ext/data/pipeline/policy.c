@@ -136,13 +136,29 @@ static int policy_text(struct ext_pipeline *pipeline, struct ext_policy *policy,
 
 /* ---- reading ------------------------------------------------------------- */
 
+/* Policies that were called otherwise, and what to write now. */
+static const struct {
+  const char *kind, *name, *now;
+} policy_renamed[] = {
+    {"trigger", "avoidable_cost",
+     "avoidable_count, which compares the number of avoidable mistakes with "
+     "the training time, or avoidable_latency, which compares the time they "
+     "have lasted with it"}};
+
 static int policy_unknown(struct ext_scope *scope, const char *name,
                           const char *kind, char **err) {
   char *all = NULL;
-  int rc = ext_scope_string(scope,
-                            "SELECT group_concat(name, ', ') FROM policy "
-                            "WHERE kind = :kind AND name <> 'common'",
-                            &all, err);
+  int rc;
+  for (size_t i = 0; i < sizeof policy_renamed / sizeof *policy_renamed; i++)
+    if (strcmp(kind, policy_renamed[i].kind) == 0 &&
+        near_same(policy_renamed[i].name, name, strlen(name)))
+      return ext_error(err, SQLITE_ERROR,
+                       "there is no %s policy %s any more; use %s", kind, name,
+                       policy_renamed[i].now);
+  rc = ext_scope_string(scope,
+                        "SELECT group_concat(name, ', ') FROM policy "
+                        "WHERE kind = :kind AND name <> 'common'",
+                        &all, err);
   if (rc == SQLITE_OK)
     rc = ext_error(err, SQLITE_ERROR, "no such %s policy: %s; there are: %s",
                    kind, name, all ? all : "none");
