@@ -119,7 +119,7 @@ static int parse_one(const struct param_list *list,
                      const struct param_kind *kind, const char **at, void *to,
                      uint32_t *seen, emb_err *err) {
   const char *name = *at;
-  size_t n = text__name(name);
+  size_t n = text_dashed(name);
   const struct param *param;
   double value;
   int i = 0;
@@ -204,7 +204,7 @@ static int unknown_kind(const struct param_list *list, const char *at, size_t n,
 int param_parse(const struct param_list *list, const char *text, void *to,
                 uint32_t *kind, emb_err *err) {
   const char *at = text_space(text);
-  size_t n = text__name(at);
+  size_t n = text_dashed(at);
   const struct param_kind *found = list->kinds;
   const struct param *param;
   while (found->name && !near_same(found->name, at, n)) {

@@ -29,6 +29,14 @@ size_t text__name(const char *at) {
   return n;
 }
 
+size_t text_dashed(const char *at) {
+  size_t n = text__name(at);
+  while (n > 0 && at[n] == '-' && text__name(at + n + 1) > 0) {
+    n += 1 + text__name(at + n + 1);
+  }
+  return n;
+}
+
 size_t text_trimmed(const char *at, size_t length) {
   while (length > 0 && text_is_space(at[length - 1])) {
     length--;

@@ -32,6 +32,9 @@ static inline int text_is_name(char c) {
 const char *text_space(const char *at);
 /* Length of the name that begins here; 0: none. */
 size_t text__name(const char *at);
+/* Length of the word that begins here: a name that may have dashes inside, as
+** in k-center; 0: none. */
+size_t text_dashed(const char *at);
 /* Length without trailing spaces. */
 size_t text_trimmed(const char *at, size_t length);
 /* Skips `word`, which must match exactly. */

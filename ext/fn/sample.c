@@ -54,9 +54,9 @@ static int sample_distribution(sqlite3_value *value, emb_sample_how *how,
   if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
     return SQLITE_OK;
   rc = ext_arg_text(value, "distribution", &text, err);
-  if (rc != SQLITE_OK || sqlite3_stricmp(text, "uniform") == 0)
+  if (rc != SQLITE_OK || near_is("uniform", text))
     return rc;
-  if (sqlite3_stricmp(text, "log-uniform") == 0) {
+  if (near_is("log-uniform", text)) {
     how->distribution = EMB_LOG_UNIFORM;
     return SQLITE_OK;
   }

@@ -214,7 +214,7 @@ const struct ext_option *ext_option_at(size_t i) {
 
 const struct ext_option *ext_option_find(const char *name) {
   for (size_t i = 0; i < OPTIONS; i++)
-    if (sqlite3_stricmp(name, option_rows[i].name) == 0)
+    if (near_is(option_rows[i].name, name))
       return &option_rows[i];
   return NULL;
 }
@@ -280,7 +280,7 @@ static int option_set_number(struct ext_options *options,
                              const struct ext_option *option,
                              const char *value) {
   uint64_t number = option->none;
-  int none = option->words[0] && sqlite3_stricmp(value, option->words[0]) == 0;
+  int none = option->words[0] && near_is(option->words[0], value);
   if (!none && !text_whole(value, option->least, option->most, &number))
     return 0;
   option_store(options, option, number);
@@ -292,7 +292,7 @@ static int option_set_choice(struct ext_options *options,
                              const struct ext_option *option,
                              const char *value) {
   for (int i = 0; i < option_words(option); i++)
-    if (sqlite3_stricmp(value, option->words[i]) == 0) {
+    if (near_is(option->words[i], value)) {
       option_store(options, option, option->least + (uint64_t)i);
       option_flag(options, option, i == 1);
       return 1;

@@ -189,6 +189,10 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
 int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
                      int64_t *number, char **err);
 
+/* ---- words.c ------------------------------------------------------------- */
+
+int ext_words_register(sqlite3 *db);
+
 /* ---- pairs.c ------------------------------------------------------------- */
 
 /* Called with the value of the option names[i]. */

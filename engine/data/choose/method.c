@@ -51,19 +51,10 @@ static const unsigned method_takes[] = {
                           1u << OPTION_BATCH | 1u << OPTION_EPSILON |
                           1u << OPTION_LAMBDA | 1u << OPTION_RIDGE};
 
-/* Length of a word: letters, digits, _ and, in a kind, -. */
-static size_t method_word(const char *at) {
-  size_t n = 0;
-  while (text_is_name(at[n]) || at[n] == '-') {
-    n++;
-  }
-  return n;
-}
-
 /* Skips a word that is one of the names; *which: its index. */
 static int method_find(const char **at, const char *const *names,
                        const char *what, int *which, emb_err *err) {
-  size_t n = method_word(*at);
+  size_t n = text_dashed(*at);
   struct near near;
   near_start(&near, *at, n);
   for (*which = 0; names[*which]; ++*which) {
