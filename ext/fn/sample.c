@@ -33,13 +33,18 @@ static int sample_number(sqlite3_value *value, size_t *n, char **err) {
   return rc;
 }
 
-/* "(0.75)"; an empty text means 1. */
+/* "(0.75)" or "(power=0.75)"; an empty text means 1. */
 static int sample_power(const char *at, double *power) {
   size_t size;
   *power = 1;
   if (*at == 0)
     return 1;
   at = *at == '(' ? text_space(at + 1) : at;
+  if (near_same("power", at, text__name(at))) {
+    at = text_space(at + text__name(at));
+    if (!text__equals(&at))
+      return 0;
+  }
   size = text_double(at, power);
   at = text_space(at + size);
   return size && *power >= 0 && *power <= EMB_SAMPLE_POWER_MAX && *at == ')' &&
@@ -77,13 +82,12 @@ static int sample_option(void *arg, int i, const char *value, char **err) {
   emb_sample_how *how = arg;
   uint64_t number;
   if (i == SAMPLE_UNIQUE) {
-    int no = sqlite3_stricmp(value, "no") == 0;
-    how->flags |= no ? EMB_SAMPLE_REPLACE : 0;
-    return no || sqlite3_stricmp(value, "yes") == 0
-               ? SQLITE_OK
-               : ext_error(err, SQLITE_ERROR,
-                           "unknown value for unique: %s; expected yes or no",
-                           value);
+    int unique = 1, legal = unit_is_bool(value, &unique);
+    how->flags |= unique ? 0 : EMB_SAMPLE_REPLACE;
+    return legal ? SQLITE_OK
+                 : ext_error(err, SQLITE_ERROR,
+                             "unknown value for unique: %s; expected yes or no",
+                             value);
   }
   if (!text_whole(value, i == SAMPLE_RANGE, INT64_MAX, &number))
     return ext_error(

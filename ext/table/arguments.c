@@ -249,7 +249,8 @@ static int parse_aux(struct ext_options *options, const char *text,
 ** process. */
 static int is_cold_process(void) {
   const char *value = getenv("EMB_WARM");
-  return value && sqlite3_stricmp(value, "off") == 0;
+  int is_warm = 1;
+  return value && unit_is_bool(value, &is_warm) && !is_warm;
 }
 
 /* `at` is past the `=` and any space after it. */

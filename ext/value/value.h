@@ -43,6 +43,7 @@
 #include "engine/base/debug.h"
 #include "engine/base/near.h"
 #include "engine/base/text.h"
+#include "engine/base/unit.h"
 #include "engine/base/seed.h"
 #include <sqlite3ext.h>
 #include <stddef.h>

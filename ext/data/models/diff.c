@@ -38,10 +38,8 @@ static int diff_wrong(char **err, int option, const char *expected,
 }
 
 static int diff_on(int option, const char *value, int *to, char **err) {
-  *to = strcmp(value, "on") == 0;
-  return *to || strcmp(value, "off") == 0
-             ? SQLITE_OK
-             : diff_wrong(err, option, "on or off", value);
+  return unit_is_bool(value, to) ? SQLITE_OK
+                                 : diff_wrong(err, option, "on or off", value);
 }
 
 static int diff_take(void *arg, int option, const char *value, char **err) {
