@@ -11,10 +11,10 @@
 **           unknown optimizer: adma; expected sgd, adam or ftrl; did you mean
 **           adam?
 ** NEAR      The fewest letters to insert, delete, change, or swap with the next
-**           one (optimal string alignment distance), ignoring case, with `-` as
-*`_`.  At most
-**           one letter, or a third of the longer name, so that dissimilar names
-**           are not suggested.  The first of several equally near names wins.
+**           one (optimal string alignment distance), ignoring case, with - as
+**           _.  At most one letter, or a third of the longer name, so that
+**           dissimilar names are not suggested.  The first of several equally
+**           near names wins.
 ** FAILURE   None; allocates nothing.  A list that is too long is truncated.  A
 **           name of more than NEAR_MAX letters is near to no other name.
 ** THREADS   No state.

@@ -122,14 +122,14 @@ static int parse_value(const struct param_kind *kind, const struct param *param,
   uint64_t unit = 1;
   int is = 0, legal;
   if (param->is == PARAM_BOOL) {
-    legal = unit_bool(at, &is);
+    legal = unit__bool(at, &is);
     *value = is;
   } else {
     *at += text_double(*at, value);
     legal = *at > from;
   }
-  if (legal && param->is >= PARAM_BYTES && text__name(text_space(*at)) > 0) {
-    legal = unit_of_size(at, &unit);
+  if (legal && param->is >= PARAM_BYTES && text_name(text_space(*at)) > 0) {
+    legal = unit__of_size(at, &unit);
     *value *= (double)unit;
     *value = param->is == PARAM_MIB ? ceil(*value / (1 << 20)) : *value;
   }
@@ -173,7 +173,7 @@ static int parse_name(const struct param_list *list,
     return -1;
   }
   *at = text_space(name + n);
-  if (!text__equals(at)) {
+  if (!text_equals(at)) {
     (void)err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
                   kind->name, param->name, shown_length(*at), *at);
     return -1;
@@ -186,7 +186,7 @@ static int is_alone(const char *at) {
   const char *from = at;
   int is;
   return text_is_digit(*at) || *at == '-' ||
-         (unit_bool(&at, &is) && !text__equals(&at) && at > from);
+         (unit__bool(&at, &is) && !text_equals(&at) && at > from);
 }
 
 /* Parses `name = value`, or a value alone, at *at and advances *at past it. */

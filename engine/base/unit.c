@@ -59,7 +59,7 @@ static const struct unit unit_times[] = {{"us", 1},
 /* Skips one of the names, which must be a whole word. */
 static int unit_find(const struct unit *units, const char **at,
                      uint64_t *size) {
-  size_t n = text__name(*at);
+  size_t n = text_name(*at);
   for (; units->name; units++) {
     if (near_same(units->name, *at, n)) {
       *size = units->size;
@@ -70,7 +70,7 @@ static int unit_find(const struct unit *units, const char **at,
   return 0;
 }
 
-int unit_bool(const char **at, int *is) {
+int unit__bool(const char **at, int *is) {
   uint64_t found = 0;
   int there = unit_find(unit_bools, at, &found);
   *is = (int)found;
@@ -78,13 +78,13 @@ int unit_bool(const char **at, int *is) {
 }
 
 int unit_is_bool(const char *text, int *is) {
-  return unit_bool(&text, is) && *text == 0;
+  return unit__bool(&text, is) && *text == 0;
 }
 
-int unit_of_size(const char **at, uint64_t *bytes) {
+int unit__of_size(const char **at, uint64_t *bytes) {
   const char *unit = text_space(*at);
   *bytes = 1;
-  if (text__name(unit) == 0) {
+  if (text_name(unit) == 0) {
     return 1;
   }
   if (!unit_find(unit_sizes, &unit, bytes)) {
@@ -97,7 +97,7 @@ int unit_of_size(const char **at, uint64_t *bytes) {
 int unit_size(const char **at, uint64_t *bytes) {
   const char *from = *at;
   uint64_t number, unit;
-  if (!text_digits(&from, INT64_MAX, &number) || !unit_of_size(&from, &unit) ||
+  if (!text_digits(&from, INT64_MAX, &number) || !unit__of_size(&from, &unit) ||
       number > (uint64_t)INT64_MAX / unit) {
     return 0;
   }
@@ -113,7 +113,7 @@ int unit_time(const char **at, uint64_t plain, uint64_t *us) {
     return 0;
   }
   const char *name = text_space(from);
-  if (text__name(name) > 0) {
+  if (text_name(name) > 0) {
     if (!unit_find(unit_times, &name, &unit)) {
       return 0;
     }

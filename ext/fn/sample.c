@@ -40,9 +40,9 @@ static int sample_power(const char *at, double *power) {
   if (*at == 0)
     return 1;
   at = *at == '(' ? text_space(at + 1) : at;
-  if (near_same("power", at, text__name(at))) {
-    at = text_space(at + text__name(at));
-    if (!text__equals(&at))
+  if (near_same("power", at, text_name(at))) {
+    at = text_space(at + text_name(at));
+    if (!text_equals(&at))
       return 0;
   }
   size = text_double(at, power);

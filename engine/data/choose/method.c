@@ -108,7 +108,7 @@ static int method_name(const char **at, const struct choose_method *how,
   size_t n = text_dashed(*at);
   const char *value = *at + n;
   int k = 0;
-  if (text__equals(&value)) {
+  if (text_equals(&value)) {
     *seen |= 1u << OPTION_NAMED;
     int rc = method_find(at, method_options, "option", option, err);
     *at = value;

@@ -20,8 +20,8 @@ static int read_time(const char **at, uint32_t *seconds) {
   const char *from = *at;
   uint64_t us;
   *seconds = 0;
-  if (near_same("none", from, text__name(from))) {
-    *at += text__name(from);
+  if (near_same("none", from, text_name(from))) {
+    *at += text_name(from);
     return 1;
   }
   if (!unit_time(at, 0, &us) || us == 0 || us % 1000000 != 0 ||

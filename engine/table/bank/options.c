@@ -87,9 +87,9 @@ static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
     return EMB_OK;
   }
   from = *at = name = text_space(*at);
-  if (near_same(o->parameter, name, text__name(name))) {
-    name += text__name(name);
-    *at = text__equals(&name) ? name : from;
+  if (near_same(o->parameter, name, text_name(name))) {
+    name += text_name(name);
+    *at = text_equals(&name) ? name : from;
   }
   int legal = unit_share(at, &rule->limit);
   *at = text_space(*at);
@@ -142,7 +142,7 @@ static uint32_t bank_part(const char **at, struct parts_seen *seen) {
   size_t n = text_dashed(*at);
   const char *value = *at + n;
   uint32_t i = 0;
-  if (!text__equals(&value)) {
+  if (!text_equals(&value)) {
     return seen->is_named ? PARTS : seen->alone++;
   }
   while (i < PARTS && !near_same(parts[i].name, *at, n)) {

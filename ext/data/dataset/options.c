@@ -242,7 +242,7 @@ static int samples_option_argument(struct ext_samples_options *options,
   char *value;
   int i, rc;
   at += n;
-  if (n == 0 || !text__equals(&at))
+  if (n == 0 || !text_equals(&at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %s; expected e.g. record=12", text);
   near_start(&near, name, n);

@@ -91,7 +91,7 @@ static int policy_replacement(struct ext_pipeline *pipeline,
 /* Appends the text for {name} at *at, and moves past it. */
 static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
                       const char **at, sqlite3_str *to, char **err) {
-  size_t size = text__name(*at + 1);
+  size_t size = text_name(*at + 1);
   char *name, *text = NULL;
   int rc;
   if (size == 0 || (*at)[size + 1] != '}') { /* the SQL's own brace */
