@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A character as names compare it: in lower case, and `-` as `_`. */
 static int near_lower(char c) {
-  return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
+  return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c == '-' ? '_' : c;
 }
 
 static size_t near_least(size_t a, size_t b) { return a < b ? a : b; }
@@ -90,4 +91,18 @@ int near_same(const char *name, const char *text, size_t length) {
     i++;
   }
   return i == length && name[i] == 0;
+}
+
+int near_is(const char *name, const char *text) {
+  return near_same(name, text, strlen(text));
+}
+
+int near_order(const char *a, size_t n, const char *b, size_t m) {
+  for (size_t i = 0; i < n && i < m; i++) {
+    int order = near_lower(a[i]) - near_lower(b[i]);
+    if (order) {
+      return order;
+    }
+  }
+  return (n > m) - (n < m);
 }

@@ -10,6 +10,7 @@
 #include "debug.h"
 #include "near.h"
 #include "text.h"
+#include "unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,47 +115,110 @@ static int unknown_parameter(const struct param_list *list,
                  n < SHOWN_MAX ? (int)n : SHOWN_MAX, name, near_text(&near));
 }
 
-/* Parses `name = number` at *at and advances *at past it. */
-static int parse_one(const struct param_list *list,
-                     const struct param_kind *kind, const char **at, void *to,
-                     uint32_t *seen, emb_err *err) {
+/* Parses a value at *at and advances *at past it. */
+static int parse_value(const struct param_kind *kind, const struct param *param,
+                       const char **at, double *value, emb_err *err) {
+  const char *from = *at;
+  uint64_t unit = 1;
+  int is = 0, legal;
+  if (param->is == PARAM_BOOL) {
+    legal = unit__bool(at, &is);
+    *value = is;
+  } else {
+    *at += text_double(*at, value);
+    legal = *at > from;
+  }
+  if (legal && param->is >= PARAM_BYTES && text_name(text_space(*at)) > 0) {
+    legal = unit__of_size(at, &unit);
+    *value *= (double)unit;
+    *value = param->is == PARAM_MIB ? ceil(*value / (1 << 20)) : *value;
+  }
+  if (legal && !text_is_name(**at) && **at != '.') {
+    return check_range(kind, param, *value, from, err);
+  }
+  return err_set(err, EMB_RANGE, "%s: %s is not %s: \"%.*s\"", kind->name,
+                 param->name,
+                 param->is == PARAM_BOOL     ? "yes or no"
+                 : param->is == PARAM_NUMBER ? "a number"
+                                             : "a number or a size like 16MB",
+                 shown_length(from), from);
+}
+
+/* What has been parsed of the parameters. */
+struct param_seen {
+  uint32_t given; /* bit i: parameter i */
+  int alone;      /* number of values without a name */
+  int is_named;   /* a value with a name has been parsed */
+};
+
+/* Parses `name =` at *at and returns the parameter's number; -1: an error. */
+static int parse_name(const struct param_list *list,
+                      const struct param_kind *kind, const char **at,
+                      emb_err *err) {
   const char *name = *at;
-  size_t n = text__name(name);
+  size_t n = text_dashed(name);
   const struct param *param;
-  double value;
   int i = 0;
   while ((param = param_at(list, kind, i)) &&
          !near_same(param->name, name, n)) {
     i++;
   }
   if (n == 0) {
-    return err_set(err, EMB_RANGE, "%s: expected a parameter, got \"%.*s\"",
-                   kind->name, shown_length(name), name);
+    (void)err_set(err, EMB_RANGE, "%s: expected a parameter, got \"%.*s\"",
+                  kind->name, shown_length(name), name);
+    return -1;
   }
   if (param == NULL) {
-    return unknown_parameter(list, kind, name, n, err);
+    (void)unknown_parameter(list, kind, name, n, err);
+    return -1;
   }
+  *at = text_space(name + n);
+  if (!text_equals(at)) {
+    (void)err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
+                  kind->name, param->name, shown_length(*at), *at);
+    return -1;
+  }
+  return i;
+}
+
+/* Does a value without a name begin here? */
+static int is_alone(const char *at) {
+  const char *from = at;
+  int is;
+  return text_is_digit(*at) || *at == '-' ||
+         (unit__bool(&at, &is) && !text_equals(&at) && at > from);
+}
+
+/* Parses `name = value`, or a value alone, at *at and advances *at past it. */
+static int parse_one(const struct param_list *list,
+                     const struct param_kind *kind, const char **at, void *to,
+                     struct param_seen *seen, emb_err *err) {
+  const char *from = *at;
+  int alone = is_alone(from);
+  int i = alone ? seen->alone++ : parse_name(list, kind, at, err);
+  const struct param *param = i < 0 ? NULL : param_at(list, kind, i);
+  double value = 0;
+  if (i < 0) {
+    return EMB_RANGE;
+  }
+  if (alone && (param == NULL || seen->is_named)) {
+    return err_set(err, EMB_RANGE, "%s: %s, got \"%.*s\"", kind->name,
+                   param ? "a value after one with a name needs a name too"
+                         : "more values than parameters",
+                   shown_length(from), from);
+  }
+  seen->is_named |= !alone;
   emb_assert(i < PARAM_MAX);
-  if (*seen & 1u << i) {
+  if (seen->given & 1u << i) {
     return err_set(err, EMB_RANGE, "%s: %s is given twice", kind->name,
                    param->name);
   }
-  *seen |= 1u << i;
-  *at = text_space(name + n);
-  if (!text__equals(at)) {
-    return err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
-                   kind->name, param->name, shown_length(*at), *at);
-  }
-  n = text_double(*at, &value);
-  if (n == 0 || text_is_name((*at)[n]) || (*at)[n] == '.') {
-    return err_set(err, EMB_RANGE, "%s: %s is not a number: \"%.*s\"",
-                   kind->name, param->name, shown_length(*at), *at);
-  }
-  if (check_range(kind, param, value, *at, err)) {
+  seen->given |= 1u << i;
+  if (parse_value(kind, param, at, &value, err)) {
     return EMB_RANGE;
   }
   *value_of(to, param) = value;
-  *at = text_space(*at + n);
+  *at = text_space(*at);
   return EMB_OK;
 }
 
@@ -162,7 +226,7 @@ static int parse_one(const struct param_list *list,
 static int parse_rest(const struct param_list *list,
                       const struct param_kind *kind, const char *at, void *to,
                       emb_err *err) {
-  uint32_t seen = 0;
+  struct param_seen seen = {0};
   if (*at == '(') {
     at = text_space(at + 1);
     while (*at != ')') {
@@ -204,7 +268,7 @@ static int unknown_kind(const struct param_list *list, const char *at, size_t n,
 int param_parse(const struct param_list *list, const char *text, void *to,
                 uint32_t *kind, emb_err *err) {
   const char *at = text_space(text);
-  size_t n = text__name(at);
+  size_t n = text_dashed(at);
   const struct param_kind *found = list->kinds;
   const struct param *param;
   while (found->name && !near_same(found->name, at, n)) {

@@ -2,9 +2,11 @@
 **
 ** param.h -- choices with parameters, as text: adagrad(lr=0.05, eps=1e-10).
 **
-** TEXT      A name, then parameter=number pairs separated by commas, in
-**           parentheses that may be omitted when empty.  Spaces may separate
-**           any of these, and case is ignored.  A number is -digits.digits
+** TEXT      A name, then the parameters separated by commas, in parentheses
+**           that may be omitted when empty: first values alone, in the order
+**           of the list, then parameter=value pairs in any order.  Spaces may
+**           separate any of these, and case is ignored.  A value is a number,
+**           or a boolean or size of unit.h.  A number is -digits.digits
 **           e-digits, where sign, fraction and exponent are optional: never
 **           inf, nan, hex, or a decimal comma.
 ** EXACT     A number is the nearest double to its text, in any locale, and is
@@ -21,6 +23,13 @@
 
 #include <stddef.h>
 
+enum param_is {
+  PARAM_NUMBER,
+  PARAM_BOOL,  /* 0 or 1 */
+  PARAM_BYTES, /* a size */
+  PARAM_MIB    /* a size, or a number of MiB; the value is in MiB, rounded up */
+};
+
 /* A parameter: a double at offset `at` of the caller's structure. */
 struct param {
   const char *name; /* NULL ends a list */
@@ -28,6 +37,7 @@ struct param {
   double value;     /* default */
   double low, high; /* legal range, inclusive */
   int whole;        /* whole numbers only */
+  enum param_is is; /* how it is written */
 };
 
 /* A name, and its parameters besides the common ones of its list. */

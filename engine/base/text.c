@@ -21,10 +21,18 @@ const char *text_space(const char *at) {
   return at;
 }
 
-size_t text__name(const char *at) {
+size_t text_name(const char *at) {
   size_t n = 0;
   while (text_is_name(at[n])) {
     n++;
+  }
+  return n;
+}
+
+size_t text_dashed(const char *at) {
+  size_t n = text_name(at);
+  while (n > 0 && at[n] == '-' && text_name(at + n + 1) > 0) {
+    n += 1 + text_name(at + n + 1);
   }
   return n;
 }
@@ -45,7 +53,7 @@ int text_word(const char **at, const char *word) {
   return 1;
 }
 
-int text__equals(const char **at) {
+int text_equals(const char **at) {
   const char *equals = text_space(*at);
   if (*equals != '=') {
     return 0;

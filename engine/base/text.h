@@ -31,13 +31,16 @@ static inline int text_is_name(char c) {
 /* Returns the first character after the spaces. */
 const char *text_space(const char *at);
 /* Length of the name that begins here; 0: none. */
-size_t text__name(const char *at);
+size_t text_name(const char *at);
+/* Length of the word that begins here: a name that may have dashes inside, as
+** in k-center; 0: none. */
+size_t text_dashed(const char *at);
 /* Length without trailing spaces. */
 size_t text_trimmed(const char *at, size_t length);
 /* Skips `word`, which must match exactly. */
 int text_word(const char **at, const char *word);
 /* Skips the `=` between a name and its value, and the spaces around it. */
-int text__equals(const char **at);
+int text_equals(const char **at);
 /* Parses a decimal number of at most `most`. */
 int text_digits(const char **at, uint64_t most, uint64_t *number);
 /* Parses a whole text as a decimal number from `least` to `most`. */

@@ -13,7 +13,9 @@
 SQLITE_EXTENSION_INIT3
 
 int ext_data_register_functions(sqlite3 *db) {
-  int rc = ext_choose_register(db);
+  int rc = ext_words_register(db);
+  if (rc == SQLITE_OK)
+    rc = ext_choose_register(db);
   return rc == SQLITE_OK ? ext_models_register(db) : rc;
 }
 

@@ -33,13 +33,18 @@ static int sample_number(sqlite3_value *value, size_t *n, char **err) {
   return rc;
 }
 
-/* "(0.75)"; an empty text means 1. */
+/* "(0.75)" or "(power=0.75)"; an empty text means 1. */
 static int sample_power(const char *at, double *power) {
   size_t size;
   *power = 1;
   if (*at == 0)
     return 1;
   at = *at == '(' ? text_space(at + 1) : at;
+  if (near_same("power", at, text_name(at))) {
+    at = text_space(at + text_name(at));
+    if (!text_equals(&at))
+      return 0;
+  }
   size = text_double(at, power);
   at = text_space(at + size);
   return size && *power >= 0 && *power <= EMB_SAMPLE_POWER_MAX && *at == ')' &&
@@ -54,9 +59,9 @@ static int sample_distribution(sqlite3_value *value, emb_sample_how *how,
   if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
     return SQLITE_OK;
   rc = ext_arg_text(value, "distribution", &text, err);
-  if (rc != SQLITE_OK || sqlite3_stricmp(text, "uniform") == 0)
+  if (rc != SQLITE_OK || near_is("uniform", text))
     return rc;
-  if (sqlite3_stricmp(text, "log-uniform") == 0) {
+  if (near_is("log-uniform", text)) {
     how->distribution = EMB_LOG_UNIFORM;
     return SQLITE_OK;
   }
@@ -77,13 +82,12 @@ static int sample_option(void *arg, int i, const char *value, char **err) {
   emb_sample_how *how = arg;
   uint64_t number;
   if (i == SAMPLE_UNIQUE) {
-    int no = sqlite3_stricmp(value, "no") == 0;
-    how->flags |= no ? EMB_SAMPLE_REPLACE : 0;
-    return no || sqlite3_stricmp(value, "yes") == 0
-               ? SQLITE_OK
-               : ext_error(err, SQLITE_ERROR,
-                           "unknown value for unique: %s; expected yes or no",
-                           value);
+    int unique = 1, legal = unit_is_bool(value, &unique);
+    how->flags |= unique ? 0 : EMB_SAMPLE_REPLACE;
+    return legal ? SQLITE_OK
+                 : ext_error(err, SQLITE_ERROR,
+                             "unknown value for unique: %s; expected yes or no",
+                             value);
   }
   if (!text_whole(value, i == SAMPLE_RANGE, INT64_MAX, &number))
     return ext_error(

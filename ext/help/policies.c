@@ -70,13 +70,26 @@ const struct ext_help ext_help_policies[] = {
                "if an option is missing or unknown",
      .in_transaction = "yes",
      .page = "pipelines.md#triggers"},
-    {.name = "avoidable_cost",
+    {.name = "avoidable_count",
      .kind = "policy",
-     .signature = "trigger_policy: {\"policy\": \"avoidable_cost\", ...}",
+     .signature = "trigger_policy: {\"policy\": \"avoidable_count\", ...}",
+     .arguments = "training_seconds_per_mistake, expected_accuracy, "
+                  "allow_reduction, interval",
+     .result = "triggers when the number of avoidable mistakes, times the "
+               "training time that one is worth, reaches the expected "
+               "training time",
+     .errors = "SQLITE_ERROR from emb_pipeline_run or emb_evaluation_intervals "
+               "if an option is missing or unknown",
+     .in_transaction = "yes",
+     .page = "pipelines.md#triggers"},
+    {.name = "avoidable_latency",
+     .kind = "policy",
+     .signature = "trigger_policy: {\"policy\": \"avoidable_latency\", ...}",
      .arguments = "avoidable_misclassification_latency_per_training_second, "
                   "expected_accuracy, allow_reduction, interval",
-     .result =
-         "triggers when the avoidable mistakes cost as much as a training",
+     .result = "triggers when the time that avoidable mistakes have lasted, "
+               "times a factor, reaches the expected training time, as in "
+               "Modyn",
      .errors = "SQLITE_ERROR from emb_pipeline_run or emb_evaluation_intervals "
                "if an option is missing or unknown",
      .in_transaction = "yes",

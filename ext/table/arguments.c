@@ -117,7 +117,7 @@ static int parse_attribute(emb_segment *segment, const char **at,
   if (name)
     option = ext_option_find(name);
   sqlite3_free(name);
-  if (option == NULL || option->in_column == 0 || !text__equals(at))
+  if (option == NULL || option->in_column == 0 || !text_equals(at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %.*s; expected optimizer=, "
                      "initializer=, metric= or index= after the type of %s",
@@ -249,7 +249,8 @@ static int parse_aux(struct ext_options *options, const char *text,
 ** process. */
 static int is_cold_process(void) {
   const char *value = getenv("EMB_WARM");
-  return value && sqlite3_stricmp(value, "off") == 0;
+  int is_warm = 1;
+  return value && unit_is_bool(value, &is_warm) && !is_warm;
 }
 
 /* `at` is past the `=` and any space after it. */
@@ -289,7 +290,7 @@ static int parse_argument(struct ext_options *options, const char *text,
   rc = identifier_read(&at, &name);
   if (rc != SQLITE_OK)
     return rc;
-  if (name && text__equals(&at))
+  if (name && text_equals(&at))
     rc = parse_option(options, name, at, err);
   else
     rc = parse_column(options, text, err);

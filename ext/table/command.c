@@ -128,25 +128,25 @@ int ext_command(struct ext_table *table, sqlite3_value *command,
     return rc;
   if (name == NULL)
     return SQLITE_NOMEM;
-  if (strcmp(name, "memory") == 0)
+  if (near_is("memory", name))
     return ext_settings_memory(table, arg, err);
   if (strncmp(name, "set ", 4) == 0)
     return ext_settings_set(table, name + 4, arg, err);
   if (sqlite3_value_type(arg) != SQLITE_NULL)
     return ext_error(err, SQLITE_ERROR, "command '%s' takes no argument", name);
-  if (strcmp(name, "checkpoint") == 0)
+  if (near_is("checkpoint", name))
     return command_engine(table, emb_checkpoint, err);
-  if (strcmp(name, "warm") == 0)
+  if (near_is("warm", name))
     return command_engine(table, emb_warm, err);
-  if (strcmp(name, "optimize") == 0)
+  if (near_is("optimize", name))
     return command_optimize(table, err);
-  if (strcmp(name, "expire") == 0)
+  if (near_is("expire", name))
     return command_engine(table, command_expire, err);
-  if (strcmp(name, "evict") == 0)
+  if (near_is("evict", name))
     return command_engine(table, command_evict, err);
-  if (strcmp(name, "integrity-check") == 0)
+  if (near_is("integrity-check", name))
     return integrity_check(table, err);
-  if (strcmp(name, "adopt") == 0)
+  if (near_is("adopt", name))
     return ext_txn_adopt(table, err);
   return unknown_command(name, err);
 }

@@ -183,14 +183,14 @@ static const struct ext_option option_rows[] = {
      .initial = "4",
      .help = "The same for the threads"},
     {.name = "warm",
-     .kind = EXT_CHOICE,
+     .kind = EXT_SWITCH,
      .words = {"on", "off"},
      .flag = EMB_OPEN_COLD,
      .initial = "on",
      .help = "Reads rows into memory after opening, as many as fit, in the "
              "background"},
     {.name = "serve",
-     .kind = EXT_CHOICE,
+     .kind = EXT_SWITCH,
      .words = {"on", "off"},
      .flag = EMB_OPEN_ALONE,
      .initial = "on",
@@ -214,7 +214,7 @@ const struct ext_option *ext_option_at(size_t i) {
 
 const struct ext_option *ext_option_find(const char *name) {
   for (size_t i = 0; i < OPTIONS; i++)
-    if (sqlite3_stricmp(name, option_rows[i].name) == 0)
+    if (near_is(option_rows[i].name, name))
       return &option_rows[i];
   return NULL;
 }
@@ -280,9 +280,16 @@ static int option_set_number(struct ext_options *options,
                              const struct ext_option *option,
                              const char *value) {
   uint64_t number = option->none;
-  int none = option->words[0] && sqlite3_stricmp(value, option->words[0]) == 0;
-  if (!none && !text_whole(value, option->least, option->most, &number))
+  int none = option->words[0] && near_is(option->words[0], value);
+  if (option->unit) {
+    if (!unit_time(&value, 1000, &number) || *value || number % 1000 != 0 ||
+        number / 1000 < option->least || number / 1000 > option->most)
+      return 0;
+    number /= 1000;
+  } else if (!none &&
+             !text_whole(value, option->least, option->most, &number)) {
     return 0;
+  }
   option_store(options, option, number);
   option_flag(options, option, !none);
   return 1;
@@ -292,7 +299,7 @@ static int option_set_choice(struct ext_options *options,
                              const struct ext_option *option,
                              const char *value) {
   for (int i = 0; i < option_words(option); i++)
-    if (sqlite3_stricmp(value, option->words[i]) == 0) {
+    if (near_is(option->words[i], value)) {
       option_store(options, option, option->least + (uint64_t)i);
       option_flag(options, option, i == 1);
       return 1;
@@ -300,33 +307,25 @@ static int option_set_choice(struct ext_options *options,
   return 0;
 }
 
+/* `on` is the word 0, and `off` the word 1. */
+static int option_set_switch(struct ext_options *options,
+                             const struct ext_option *option,
+                             const char *value) {
+  int on = 0;
+  if (!unit_is_bool(value, &on))
+    return 0;
+  option_store(options, option, option->least + (uint64_t)!on);
+  option_flag(options, option, !on);
+  return 1;
+}
+
 static int option_set_size(struct ext_options *options,
                            const struct ext_option *option, const char *value) {
-  static const struct {
-    const char *unit;
-    uint64_t bytes;
-  } units[] = {{"", 1},
-               {"b", 1},
-               {"kb", 1000},
-               {"mb", 1000000},
-               {"gb", 1000000000},
-               {"tb", 1000000000000},
-               {"kib", UINT64_C(1) << 10},
-               {"mib", UINT64_C(1) << 20},
-               {"gib", UINT64_C(1) << 30},
-               {"tib", UINT64_C(1) << 40}};
-  uint64_t number;
-  if (!text_digits(&value, UINT64_MAX, &number) || number == 0)
+  uint64_t bytes = 0;
+  if (!unit_size(&value, &bytes) || bytes == 0 || *value)
     return 0;
-  value = text_space(value);
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (sqlite3_stricmp(value, units[i].unit) == 0) {
-      if (number > (uint64_t)INT64_MAX / units[i].bytes)
-        return 0;
-      option_store(options, option, number * units[i].bytes);
-      return 1;
-    }
-  return 0;
+  option_store(options, option, bytes);
+  return 1;
 }
 
 char **ext_option_text(struct ext_options *options,
@@ -360,6 +359,9 @@ int ext_option_set(struct ext_options *options, const struct ext_option *option,
     break;
   case EXT_CHOICE:
     is_legal = option_set_choice(options, option, value);
+    break;
+  case EXT_SWITCH:
+    is_legal = option_set_switch(options, option, value);
     break;
   case EXT_SIZE:
     is_legal = option_set_size(options, option, value);

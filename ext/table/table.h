@@ -172,7 +172,7 @@ static inline int ext_vector_column(uint32_t i) {
 /* The index in a row of the vector's first element. */
 uint32_t ext_vector_first(const struct ext_options *options, uint32_t i);
 
-enum ext_kind { EXT_NUMBER, EXT_SIZE, EXT_CHOICE, EXT_TEXT };
+enum ext_kind { EXT_NUMBER, EXT_SIZE, EXT_CHOICE, EXT_SWITCH, EXT_TEXT };
 /* May 'set name' change the option, and when does the change take effect? */
 enum ext_changeable { EXT_FIXED, EXT_AT_COMMIT, EXT_AT_OPEN };
 

@@ -41,9 +41,9 @@ struct ahead_cursor {
 static int read_dest(sqlite3_value *value, int *dest, char **err) {
   const char *text = (const char *)sqlite3_value_text(value);
   *dest = EMB_AHEAD_BUFFER;
-  if (text == NULL || sqlite3_stricmp(text, "buffer") == 0)
+  if (text == NULL || near_is("buffer", text))
     return SQLITE_OK;
-  if (sqlite3_stricmp(text, "cache") != 0)
+  if (!near_is("cache", text))
     return ext_error(err, SQLITE_ERROR,
                      "unknown destination: %s; expected buffer or cache", text);
   *dest = EMB_AHEAD_CACHE;

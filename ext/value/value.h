@@ -43,6 +43,7 @@
 #include "engine/base/debug.h"
 #include "engine/base/near.h"
 #include "engine/base/text.h"
+#include "engine/base/unit.h"
 #include "engine/base/seed.h"
 #include <sqlite3ext.h>
 #include <stddef.h>
@@ -188,6 +189,10 @@ int ext_arg_number(sqlite3_value *value, const char *what, uint64_t *number,
 /* A number from 1 to most.  Text that looks like a number is accepted. */
 int ext_arg_from_one(sqlite3_value *value, const char *what, int64_t most,
                      int64_t *number, char **err);
+
+/* ---- words.c ------------------------------------------------------------- */
+
+int ext_words_register(sqlite3 *db);
 
 /* ---- pairs.c ------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ static void read_model(emb_session *s) {
     OK(s, emb_peek(s, &key, 1, vector, &found, NULL));
     model.version[key] = 0;
     for (unsigned v = 1; found && v <= 3; v++)
-      if (near_is(vector, key, v))
+      if (near_row_is(vector, key, v))
         model.version[key] = v;
     CHECK(model.version[key] && (key < WRITTEN || model.version[key] == 1));
   }
@@ -157,9 +157,9 @@ TEST(client_gets_whole_rows) {
       break;
     help_whole_rows(s, queries, &to, EMB_L2, NEAR_DIM);
     for (size_t i = 0; i < n * K; i++)
-      CHECK(near_is(vectors + i * NEAR_DIM, keys[i], 1) ||
-            near_is(vectors + i * NEAR_DIM, keys[i], 2) ||
-            near_is(vectors + i * NEAR_DIM, keys[i], 3));
+      CHECK(near_row_is(vectors + i * NEAR_DIM, keys[i], 1) ||
+            near_row_is(vectors + i * NEAR_DIM, keys[i], 2) ||
+            near_row_is(vectors + i * NEAR_DIM, keys[i], 3));
   }
   CHECK_EQ_INT(help_stat(store, "owner"), 0);
   process_kill(&p);

@@ -54,7 +54,7 @@ static void ask(emb_session *s, uint64_t n) {
       emb_nearest(s, query, 1, 1, NULL,
                   &(emb_neighbours){&key, &distance, &count, vector, &version});
   GOOD(rc != EMB_OK || (count == 1 && key == 7 && distance == 0 &&
-                        near_is(vector, 7, 2) && version),
+                        near_row_is(vector, 7, 2) && version),
        n, "the nearest is", (int)key);
 }
 

@@ -30,7 +30,7 @@ static int read_model(emb_session *s, size_t events) {
     if (!OK(s, emb_peek(s, &key, 1, vector, &found, NULL)))
       return 0;
     for (unsigned v = 1; found && v <= CHANGES + 1; v++)
-      if (near_is(vector, key, v))
+      if (near_row_is(vector, key, v))
         model.version[key] = v;
     int least = key < PUT ? at_least + 1 : 1;
     if (!test_check(events < durable[0] ||

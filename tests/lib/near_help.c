@@ -27,7 +27,7 @@ void near_vector(float *to, int64_t key, unsigned version) {
             part_of((uint64_t)key * 64 + version, i + 100) / 2;
 }
 
-int near_is(const float *vector, int64_t key, unsigned version) {
+int near_row_is(const float *vector, int64_t key, unsigned version) {
   float want[NEAR_DIM];
   near_vector(want, key, version);
   return memcmp(vector, want, sizeof want) == 0;

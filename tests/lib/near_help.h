@@ -16,7 +16,7 @@ struct near {                  /* the table as it should be */
 
 /* The vector that a key has at a version, from 1 on. */
 void near_vector(float *to, int64_t key, unsigned version);
-int near_is(const float *vector, int64_t key, unsigned version);
+int near_row_is(const float *vector, int64_t key, unsigned version);
 
 /* With steps, unless flags say otherwise.  index NULL: the store's own. */
 int near_open(const char *dir, const char *index, uint32_t flags,

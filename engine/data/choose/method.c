@@ -27,43 +27,35 @@ static const char *const method_greedy[] = {[CHOOSE_LAZY] = "lazy",
                                             NULL};
 
 enum {
+  OPTION_FUNCTION,
   OPTION_SEED,
   OPTION_GREEDY,
   OPTION_BATCH,
   OPTION_EPSILON,
   OPTION_LAMBDA,
-  OPTION_RIDGE
+  OPTION_RIDGE,
+  OPTION_NAMED /* seen: an option with its name */
 };
-static const char *const method_options[] = {[OPTION_SEED] = "seed",
-                                             [OPTION_GREEDY] = "greedy",
-                                             [OPTION_BATCH] = "selection_batch",
-                                             [OPTION_EPSILON] = "epsilon",
-                                             [OPTION_LAMBDA] = "lambda",
-                                             [OPTION_RIDGE] = "ridge",
-                                             NULL};
+static const char *const method_options[] = {
+    [OPTION_FUNCTION] = "function", [OPTION_SEED] = "seed",
+    [OPTION_GREEDY] = "greedy",     [OPTION_BATCH] = "selection_batch",
+    [OPTION_EPSILON] = "epsilon",   [OPTION_LAMBDA] = "lambda",
+    [OPTION_RIDGE] = "ridge",       NULL};
 /* The options that each kind takes, as bits. */
 static const unsigned method_takes[] = {
     [CHOOSE_CENTRES] = 1u << OPTION_SEED,
     [CHOOSE_CRAIG] = 1u << OPTION_SEED | 1u << OPTION_GREEDY |
                      1u << OPTION_BATCH | 1u << OPTION_EPSILON,
     [CHOOSE_MATCHING] = 1u << OPTION_LAMBDA,
-    [CHOOSE_SUBMODULAR] = 1u << OPTION_SEED | 1u << OPTION_GREEDY |
-                          1u << OPTION_BATCH | 1u << OPTION_EPSILON |
-                          1u << OPTION_LAMBDA | 1u << OPTION_RIDGE};
-
-/* Length of a word: letters, digits, _ and, in a kind, -. */
-static size_t method_word(const char *at) {
-  size_t n = 0;
-  while (text_is_name(at[n]) || at[n] == '-') {
-    n++;
-  }
-  return n;
-}
+    [CHOOSE_SUBMODULAR] = 1u << OPTION_FUNCTION | 1u << OPTION_SEED |
+                          1u << OPTION_GREEDY | 1u << OPTION_BATCH |
+                          1u << OPTION_EPSILON | 1u << OPTION_LAMBDA |
+                          1u << OPTION_RIDGE};
 
 /* Skips a word that is one of the names; *which: its index. */
 static int method_find(const char **at, const char *const *names,
                        const char *what, int *which, emb_err *err) {
-  size_t n = method_word(*at);
+  size_t n = text_dashed(*at);
   struct near near;
   near_start(&near, *at, n);
   for (*which = 0; names[*which]; ++*which) {
@@ -109,10 +101,41 @@ static int method_batch(const char **at, uint64_t *batch, emb_err *err) {
   return EMB_OK;
 }
 
-/* Parses one name=value. */
+/* Parses `name =`, or finds the next option of the method for a value alone;
+** its number. */
+static int method_name(const char **at, const struct choose_method *how,
+                       unsigned *seen, int *option, emb_err *err) {
+  size_t n = text_dashed(*at);
+  const char *value = *at + n;
+  int k = 0;
+  if (text_equals(&value)) {
+    *seen |= 1u << OPTION_NAMED;
+    int rc = method_find(at, method_options, "option", option, err);
+    *at = value;
+    return rc;
+  }
+  while (method_options[k] &&
+         (!(method_takes[how->kind] >> k & 1) || *seen >> k & 1)) {
+    k++;
+  }
+  *option = k;
+  if (n == 0 && **at != '-') {
+    return err_set(err, EMB_RANGE, "expected an option, got \"%.40s\"", *at);
+  }
+  if (*seen >> OPTION_NAMED & 1 || method_options[k] == NULL) {
+    return err_set(err, EMB_RANGE,
+                   method_options[k] ? "a value after one with a name needs a "
+                                       "name too: \"%.40s\""
+                                     : "more values than options: \"%.40s\"",
+                   *at);
+  }
+  return EMB_OK;
+}
+
+/* Parses one name=value, or a value alone. */
 static int method_option(const char **at, struct choose_method *how,
                          unsigned *seen, emb_err *err) {
-  int option, rc = method_find(at, method_options, "option", &option, err);
+  int option = 0, rc = method_name(at, how, seen, &option, err);
   if (rc) {
     return rc;
   }
@@ -125,11 +148,9 @@ static int method_option(const char **at, struct choose_method *how,
     return err_set(err, EMB_RANGE, "given twice: %s", name);
   }
   *seen |= 1u << option;
-  if (!text_word(at, "=")) {
-    return err_set(err, EMB_RANGE, "expected = after %s", name);
-  }
-  *at = text_space(*at);
   switch (option) {
+  case OPTION_FUNCTION:
+    return method_find(at, method_functions, "function", &how->function, err);
   case OPTION_SEED:
     return method_seed(at, &how->seed, err);
   case OPTION_GREEDY:
@@ -155,10 +176,7 @@ static int method_arguments(const char **at, struct choose_method *how,
       return err_set(err, EMB_RANGE, "expected , or ) at \"%.40s\"", *at);
     }
     *at = text_space(*at);
-    rc =
-        first && how->kind == CHOOSE_SUBMODULAR
-            ? method_find(at, method_functions, "function", &how->function, err)
-            : method_option(at, how, &seen, err);
+    rc = method_option(at, how, &seen, err);
     first = 0;
   }
   return rc;

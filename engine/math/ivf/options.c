@@ -17,11 +17,16 @@
     .value = (value_), .low = 0, .high = (high_), .whole = 1                   \
   }
 
-static const struct param ivf_params[] = {NAMED(lists, 0, LISTS_MAX),
-                                          NAMED(code, 8, 8),
-                                          NAMED(probes, 0, LISTS_MAX),
-                                          NAMED(memory, 0, 1 << 30),
-                                          {.name = NULL}};
+static const struct param ivf_params[] = {
+    NAMED(lists, 0, LISTS_MAX),
+    NAMED(code, 8, 8),
+    NAMED(probes, 0, LISTS_MAX),
+    {.name = "memory",
+     .at = offsetof(struct ivf_options, memory),
+     .high = 1 << 30,
+     .whole = 1,
+     .is = PARAM_MIB},
+    {.name = NULL}};
 static const struct param ivf_common[] = {{.name = NULL}};
 static const struct param_kind ivf_kinds[] = {{"ivf", ivf_params},
                                               {NULL, NULL}};

@@ -27,7 +27,7 @@
 #define AMOUNT(name_, value_)                                                  \
   { P(name_), .value = (value_), .high = HUGE_NUMBER }
 #define FLAG(name_)                                                            \
-  { P(name_), .high = 1, .whole = 1 }
+  { P(name_), .high = 1, .whole = 1, .is = PARAM_BOOL }
 #define END                                                                    \
   { .name = NULL }
 

@@ -29,7 +29,7 @@ static int options_take(const char **at, const char *until, char *to) {
 
 int pack_encoding(const char *name) {
   for (int i = 0; i < (int)(sizeof encodings / sizeof *encodings); i++) {
-    if (strcmp(name, encodings[i]) == 0) {
+    if (near_is(encodings[i], name)) {
       return i;
     }
   }
@@ -70,19 +70,19 @@ static int set_base(struct pack_options *o, const char *value, emb_err *err) {
 
 static int options_set(struct pack_options *o, const char *name,
                        const char *value, int takes, emb_err *err) {
-  if (near_same("quantize", name, strlen(name))) {
+  if (near_is("quantize", name)) {
     return set_encoding(o, value, err);
   }
-  if (near_same("level", name, strlen(name))) {
+  if (near_is("level", name)) {
     return set_number(&o->level, name, value, PACK_LEVEL_MAX, err);
   }
-  if (near_same("state", name, strlen(name))) {
+  if (near_is("state", name)) {
     return set_number(&o->state, name, value, 1, err);
   }
-  if (takes & PACK_TAKES_INDEX && near_same("index", name, strlen(name))) {
+  if (takes & PACK_TAKES_INDEX && near_is("index", name)) {
     return set_number(&o->index, name, value, 1, err);
   }
-  if (takes & PACK_TAKES_BASE && near_same("base", name, strlen(name))) {
+  if (takes & PACK_TAKES_BASE && near_is("base", name)) {
     return set_base(o, value, err);
   }
   struct near near;

@@ -24,7 +24,7 @@
 #define MEMORY                                                                 \
   {                                                                            \
     .name = "memory", .at = offsetof(struct admission_rule, memory),           \
-    .value = 16e6, .low = 65536, .high = 1e12, .whole = 1                      \
+    .value = 16e6, .low = 65536, .high = 1e12, .whole = 1, .is = PARAM_BYTES   \
   }
 #define END                                                                    \
   { .name = NULL }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/near.h"
 #include "engine/base/text.h"
 #include "engine/emb.h"
 
@@ -142,7 +143,7 @@ static int schema_retention(struct schema *schema, const emb_config *c,
 
 static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
   for (uint32_t i = 0; i < METRICS_KNOWN; i++) {
-    if (strcmp(text, metrics[i]) == 0) {
+    if (near_is(metrics[i], text)) {
       *metric = i;
       return EMB_OK;
     }
@@ -154,7 +155,7 @@ static int parse_metric(const char *text, uint32_t *metric, emb_err *err) {
 /* text: "none", or options as in engine/math/ivf/options.h. */
 static int schema_set_index(struct segment *to, const char *text,
                             emb_err *err) {
-  to->indexed = strcmp(text, "none") != 0;
+  to->indexed = !near_is("none", text);
   return to->indexed ? ivf_parse(&to->index, text, err) : EMB_OK;
 }
 
@@ -189,7 +190,7 @@ int schema_init(struct schema *schema, const emb_config *c, emb_err *err) {
     const char *metric = from[i].metric ? from[i].metric : c->metric;
     const char *index = from[i].index ? from[i].index : c->index;
     rc = set_segment(to, from[i].dim, from[i].type, err);
-    to->optimized = optimizer && strcmp(optimizer, "none") != 0;
+    to->optimized = optimizer && !near_is("none", optimizer);
     rc = rc || !to->optimized ? rc : optim_parse(&to->optim, optimizer, err);
     rc = rc || !initializer ? rc : init_parse(&to->init, initializer, err);
     rc = rc || !metric ? rc : parse_metric(metric, &to->metric, err);

@@ -8,33 +8,28 @@
 #include <string.h>
 
 #include "engine/base/debug.h"
+#include "engine/base/near.h"
 #include "engine/base/text.h"
+#include "engine/base/unit.h"
 #include "engine/emb.h"
 
 #define SLOT_MAX 32767
 
 /* Reads a time, as "7d". */
 static int read_time(const char **at, uint32_t *seconds) {
-  static const struct {
-    const char *unit;
-    uint32_t seconds;
-  } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"w", 604800}};
-  uint64_t number;
+  const char *from = *at;
+  uint64_t us;
   *seconds = 0;
-  if (text_word(at, "none")) {
+  if (near_same("none", from, text_name(from))) {
+    *at += text_name(from);
     return 1;
   }
-  if (!text_digits(at, UINT32_MAX - 1, &number) || number == 0) {
+  if (!unit_time(at, 0, &us) || us == 0 || us % 1000000 != 0 ||
+      us / 1000000 >= TTL_NEVER) {
     return 0;
   }
-  *at = text_space(*at);
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-    if (text_word(at, units[i].unit)) {
-      *seconds = (uint32_t)number * units[i].seconds;
-      return number < TTL_NEVER / units[i].seconds;
-    }
-  }
-  return 0;
+  *seconds = (uint32_t)(us / 1000000);
+  return 1;
 }
 
 /* Reads "5:" or "8-15:"; 0: there is none, and *at is unchanged. */

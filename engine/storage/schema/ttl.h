@@ -6,8 +6,8 @@
 ** SLOT      of a key: bits 48 to 62, a number below 32768, as in Monolith.
 ** TEXT      "30d, 5:7d, 8-15:none": first the time for keys whose slot is not
 **           listed, then slots or ranges of slots, in any order, without
-**           overlap.  A time is a whole number of s, min, h, d or w, at least
-**           1; "none": never expires, as with no text.
+**           overlap.  A time is that of unit.h, a whole number of seconds, at
+**           least 1; "none": never expires, as with no text.
 */
 #ifndef EMB_SCHEMA_TTL_H
 #define EMB_SCHEMA_TTL_H

@@ -4,16 +4,20 @@
 **
 **     none
 **     average
-**     average(max=16, expire=500ms, outlier=norm(3.5))
+**     average(max=16, expire=500ms, outlier=norm(z=3.5))
+**     average(16, 500ms, norm(3.5))
 **
-** Parts are optional and may come in any order; spaces are allowed anywhere
+** Parts are optional; those with a name may come in any order, after those
+** without one.  Spaces are allowed anywhere
 ** except within a word or a number.  An error text names the mistake.  Nothing
 ** is allocated.
 */
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/near.h"
 #include "engine/base/text.h"
+#include "engine/base/unit.h"
 #include "bank.h"
 
 #define EXPIRE_MOST_US (UINT64_C(24) * 3600 * 1000000)
@@ -21,15 +25,16 @@
 #define SHOWN 60 /* maximum bytes of the text shown in an error */
 
 static const struct outlier_name {
-  const char *name;
+  const char *name, *parameter;
   double initial, low, high;
   int beyond; /* low and high are themselves excluded */
   const char *legal;
 } outlier_names[] = {
-    [OUTLIER_NORM] = {"norm", 3.5, 0, 1e9, 1, "a number above 0"},
-    [OUTLIER_MAD] = {"mad", 3.5, 0, 1e9, 1, "a number above 0"},
-    [OUTLIER_COSINE] = {"cosine", -0.2, -1, 1, 0, "a number from -1 to 1"},
-    [OUTLIER_TRIM] = {"trim", 0.1, 0, 0.5, 1, "a number above 0 and below 0.5"},
+    [OUTLIER_NORM] = {"norm", "z", 3.5, 0, 1e9, 1, "a number above 0"},
+    [OUTLIER_MAD] = {"mad", "z", 3.5, 0, 1e9, 1, "a number above 0"},
+    [OUTLIER_COSINE] = {"cosine", "c", -0.2, -1, 1, 0, "a number from -1 to 1"},
+    [OUTLIER_TRIM] = {"trim", "p", 0.1, 0, 0.5, 1,
+                      "a number above 0 and below 0.5"},
 };
 enum { OUTLIERS = sizeof outlier_names / sizeof outlier_names[0] };
 
@@ -62,27 +67,9 @@ static int set_max(struct bank_rule *rule, const char **at, emb_err *err) {
 }
 
 static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
-  static const struct {
-    const char *name;
-    uint64_t us;
-  } units[] = {{"ms", 1000},
-               {"s", 1000000},
-               {"min", 60000000},
-               {"h", UINT64_C(3600000000)}};
   const char *from = *at;
-  uint64_t number, us = 0;
-  if (text_digits(at, EXPIRE_MOST_US, &number)) {
-    *at = text_space(*at);
-    for (size_t i = 0; !us && i < sizeof units / sizeof units[0]; i++) {
-      const char *unit = *at;
-      if (text_word(&unit, units[i].name) && !text_is_name(*unit) &&
-          number <= EXPIRE_MOST_US / units[i].us) {
-        us = number * units[i].us;
-        *at = unit;
-      }
-    }
-  }
-  if (!us) {
+  uint64_t us = 0;
+  if (!unit_time(at, 0, &us) || us < 1000 || us > EXPIRE_MOST_US) {
     return bank_wrong(err, "expire", "a time from 1ms to 24h, like 500ms or 2s",
                       from);
   }
@@ -90,21 +77,25 @@ static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
   return EMB_OK;
 }
 
-/* Parses the number in parentheses after the name, if there is one. */
+/* Parses `(3.5)` or `(z=3.5)` after the name, if it is there. */
 static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
   const struct outlier_name *o = &outlier_names[rule->outlier];
-  const char *from;
+  const char *from, *name;
   rule->limit = o->initial;
   *at = text_space(*at);
   if (!text_word(at, "(")) {
     return EMB_OK;
   }
-  from = *at = text_space(*at);
-  size_t length = text_double(*at, &rule->limit);
-  *at = text_space(*at + length);
-  int legal = length && rule->limit >= o->low && rule->limit <= o->high &&
-              !(o->beyond && (rule->limit <= o->low ||
-                              (o->high < 1 && rule->limit >= o->high)));
+  from = *at = name = text_space(*at);
+  if (near_same(o->parameter, name, text_name(name))) {
+    name += text_name(name);
+    *at = text_equals(&name) ? name : from;
+  }
+  int legal = unit_share(at, &rule->limit);
+  *at = text_space(*at);
+  legal = legal && rule->limit >= o->low && rule->limit <= o->high &&
+          !(o->beyond &&
+            (rule->limit <= o->low || (o->high < 1 && rule->limit >= o->high)));
   if (!legal || !text_word(at, ")")) {
     char what[32];
     snprintf(what, sizeof what, "outlier=%s(...)", o->name);
@@ -115,13 +106,14 @@ static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
 
 static int set_outlier(struct bank_rule *rule, const char **at, emb_err *err) {
   const char *from = *at;
-  if (text_word(at, "none") && !text_is_name(**at)) {
+  size_t n = text_dashed(from);
+  *at += n;
+  if (near_same("none", from, n)) {
     rule->outlier = OUTLIER_NONE;
     return EMB_OK;
   }
   for (uint32_t i = OUTLIER_NONE + 1; i < OUTLIERS; i++) {
-    *at = from;
-    if (text_word(at, outlier_names[i].name) && !text_is_name(**at)) {
+    if (near_same(outlier_names[i].name, from, n)) {
       rule->outlier = i;
       return set_limit(rule, at, err);
     }
@@ -137,34 +129,50 @@ static const struct bank_part {
     {"max", set_max}, {"expire", set_expire}, {"outlier", set_outlier}};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
-/* Parses one part; *seen has a bit for each part already given. */
-static int bank_set_part(struct bank_rule *rule, const char **at,
-                         uint32_t *seen, emb_err *err) {
-  const char *from = *at;
-  for (uint32_t i = 0; i < PARTS; i++) {
-    *at = from;
-    if (!text_word(at, parts[i].name) || text_is_name(**at)) {
-      continue;
-    }
-    *at = text_space(*at);
-    if (!text_word(at, "=")) {
-      break;
-    }
-    if (*seen >> i & 1) {
-      return err_set(err, EMB_RANGE, "gradients: %s is given twice",
-                     parts[i].name);
-    }
-    *seen |= 1u << i;
-    *at = text_space(*at);
-    return parts[i].set(rule, at, err);
+/* What has been parsed of the parts. */
+struct parts_seen {
+  uint32_t given; /* bit i: part i */
+  uint32_t alone; /* number of values without a name */
+  int is_named;   /* a value with a name has been parsed */
+};
+
+/* Parses `name =`, if it is there; returns the number of the part, or of the
+** next one for a value alone; PARTS: there is no such part. */
+static uint32_t bank_part(const char **at, struct parts_seen *seen) {
+  size_t n = text_dashed(*at);
+  const char *value = *at + n;
+  uint32_t i = 0;
+  if (!text_equals(&value)) {
+    return seen->is_named ? PARTS : seen->alone++;
   }
-  return bank_wrong(err, "a part of average",
-                    "max=, expire= or outlier=", from);
+  while (i < PARTS && !near_same(parts[i].name, *at, n)) {
+    i++;
+  }
+  *at = value;
+  seen->is_named = 1;
+  return i;
+}
+
+/* Parses one part. */
+static int bank_set_part(struct bank_rule *rule, const char **at,
+                         struct parts_seen *seen, emb_err *err) {
+  const char *from = *at;
+  uint32_t i = bank_part(at, seen);
+  if (i >= PARTS) {
+    return bank_wrong(err, "a part of average",
+                      "max=, expire= or outlier=", from);
+  }
+  if (seen->given >> i & 1) {
+    return err_set(err, EMB_RANGE, "gradients: %s is given twice",
+                   parts[i].name);
+  }
+  seen->given |= 1u << i;
+  return parts[i].set(rule, at, err);
 }
 
 static int bank_set_parts(struct bank_rule *rule, const char **at,
                           emb_err *err) {
-  uint32_t seen = 0;
+  struct parts_seen seen = {0};
   *at = text_space(*at);
   if (text_word(at, ")")) {
     return EMB_OK;
@@ -191,11 +199,13 @@ int bank__parse(struct bank_rule *rule, const char *text, emb_err *err) {
   *rule = (struct bank_rule){
       .max = 16, .expire_us = 500000, .outlier = OUTLIER_NONE};
   int rc = EMB_OK;
-  if (text_word(&at, "average") && !text_is_name(*at)) {
+  size_t n = text_dashed(from);
+  at += n;
+  if (near_same("average", from, n)) {
     rule->is_on = 1;
     at = text_space(at);
     rc = text_word(&at, "(") ? bank_set_parts(rule, &at, err) : EMB_OK;
-  } else if (at = from, !text_word(&at, "none")) {
+  } else if (!near_same("none", from, n)) {
     return err_set(err, EMB_RANGE,
                    "unknown gradients: %s; expected none or average(...)",
                    from);

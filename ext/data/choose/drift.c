@@ -71,7 +71,7 @@ static int drift_positive(const char *name, const char *value, double *to,
 static int drift_word(const char *name, const char *value,
                       const char *const words[2], int *to, char **err) {
   for (*to = 0; *to < 2; ++*to)
-    if (near_same(words[*to], value, strlen(value)))
+    if (near_is(words[*to], value))
       return SQLITE_OK;
   return ext_error(err, SQLITE_ERROR, "%s must be %s or %s, got %s", name,
                    words[0], words[1], value);

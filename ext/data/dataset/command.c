@@ -149,9 +149,9 @@ int ext_samples_command(struct ext_samples *table, sqlite3_value *command,
   int rc = ext_arg_text(command, "command", &text, err);
   if (rc != SQLITE_OK)
     return rc;
-  if (sqlite3_stricmp(text, "check") == 0)
+  if (near_is("check", text))
     return samples_command_check(table, err);
-  if (sqlite3_stricmp(text, "drop") == 0)
+  if (near_is("drop", text))
     return samples_command_drop(table, with, err);
   near_start(&near, text, strlen(text));
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -88,7 +88,7 @@ static int samples_option_word(const char *const *words, const char *name,
   struct near near;
   near_start(&near, value, strlen(value));
   for (uint32_t i = 0; words[i]; i++) {
-    if (near_same(words[i], value, strlen(value))) {
+    if (near_is(words[i], value)) {
       *to = i;
       return SQLITE_OK;
     }
@@ -118,7 +118,7 @@ static int samples_option_separator(const char *value, uint32_t *to,
                {"pipe", '|'},
                {"space", ' '}};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (sqlite3_stricmp(value, words[i].word) == 0) {
+    if (near_is(words[i].word, value)) {
       *to = (uint32_t)words[i].separator;
       return SQLITE_OK;
     }
@@ -236,13 +236,13 @@ static int samples_option_argument(struct ext_samples_options *options,
                                    const char *text, uint64_t *seen,
                                    char **err) {
   const char *at = text_space(text);
-  size_t n = text__name(at), size;
+  size_t n = text_dashed(at), size;
   const char *name = at;
   struct near near;
   char *value;
   int i, rc;
   at += n;
-  if (n == 0 || !text__equals(&at))
+  if (n == 0 || !text_equals(&at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %s; expected e.g. record=12", text);
   near_start(&near, name, n);

@@ -77,7 +77,7 @@ int ext_samples_prepare(struct ext_samples *table, const char *format,
     at += n;
     if (*at == 0)
       break;
-    n = text__name(at + 1);
+    n = text_name(at + 1);
     sqlite3_str_appendf(sql, "\"%w\".\"%w_%.*s\"", table->schema, table->name,
                         (int)n, at + 1);
     at += n;

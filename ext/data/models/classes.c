@@ -108,7 +108,7 @@ static int f1_ask(struct f1 *f1, sqlite3_value *value, char **err) {
     return rc;
   near_start(&near, text, strlen(text));
   for (f1->average = 0; f1->average <= F1_BINARY; f1->average++) {
-    if (near_same(f1_averages[f1->average], text, strlen(text)))
+    if (near_is(f1_averages[f1->average], text))
       return SQLITE_OK;
     near_offer(&near, f1_averages[f1->average]);
   }

@@ -38,10 +38,8 @@ static int diff_wrong(char **err, int option, const char *expected,
 }
 
 static int diff_on(int option, const char *value, int *to, char **err) {
-  *to = strcmp(value, "on") == 0;
-  return *to || strcmp(value, "off") == 0
-             ? SQLITE_OK
-             : diff_wrong(err, option, "on or off", value);
+  return unit_is_bool(value, to) ? SQLITE_OK
+                                 : diff_wrong(err, option, "on or off", value);
 }
 
 static int diff_take(void *arg, int option, const char *value, char **err) {
@@ -49,9 +47,9 @@ static int diff_take(void *arg, int option, const char *value, char **err) {
   uint64_t number;
   switch (option) {
   case DIFF_OPTION_OPERATOR:
-    how->op = strcmp(value, "xor") == 0   ? EMB_DIFF_XOR
-              : strcmp(value, "sub") == 0 ? EMB_DIFF_SUB
-                                          : 0;
+    how->op = near_is("xor", value)   ? EMB_DIFF_XOR
+              : near_is("sub", value) ? EMB_DIFF_SUB
+                                      : 0;
     return how->op ? SQLITE_OK : diff_wrong(err, option, "sub or xor", value);
   case DIFF_OPTION_WIDTH:
     if (!text_whole(value, 1, 8, &number) || (number & (number - 1)) != 0)

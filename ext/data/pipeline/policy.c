@@ -43,17 +43,25 @@ static const char policy_wrong_sql[] =
     "      ELSE 'between ' || printf('%g and %g', least, most) END ||"
     "      ', got ' || atom"
     "  WHEN one_of IS NOT NULL AND"
-    "    atom NOT IN (SELECT value FROM json_each(one_of))"
+    "    NOT EXISTS(SELECT 1 FROM json_each(one_of) o"
+    "     WHERE given.atom = o.value COLLATE emb_word)"
     "    THEN key || ' must be one of ' || one_of || ', got ' || atom"
     "  END AS complaint FROM given)"
     "SELECT complaint FROM judged WHERE complaint IS NOT NULL"
     " UNION ALL SELECT 'option ' || name || ' is needed' FROM known"
     "  WHERE needed AND name NOT IN (SELECT key FROM json_each(:json)) LIMIT 1";
 
+/* The defaults, and the options given; a word that is one of several is
+** written as in one_of. */
 static const char policy_complete_sql[] =
-    "SELECT json_patch((SELECT json_group_object(name, \"default\")"
+    "SELECT json_patch(json_patch((SELECT json_group_object(name, \"default\")"
     " FROM policy_option WHERE kind = :kind AND policy IN (:policy, 'common')"
-    " AND \"default\" IS NOT NULL), :json)";
+    " AND \"default\" IS NOT NULL), :json),"
+    " (SELECT json_group_object(j.key, o.value) FROM json_each(:json) j"
+    "  JOIN policy_option k ON k.kind = :kind"
+    "   AND k.policy IN (:policy, 'common') AND k.name = j.key"
+    "  JOIN json_each(k.one_of) o"
+    "  WHERE j.type = 'text' AND j.atom = o.value COLLATE emb_word))";
 
 /* ---- its text ------------------------------------------------------------ */
 
@@ -83,7 +91,7 @@ static int policy_replacement(struct ext_pipeline *pipeline,
 /* Appends the text for {name} at *at, and moves past it. */
 static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
                       const char **at, sqlite3_str *to, char **err) {
-  size_t size = text__name(*at + 1);
+  size_t size = text_name(*at + 1);
   char *name, *text = NULL;
   int rc;
   if (size == 0 || (*at)[size + 1] != '}') { /* the SQL's own brace */
@@ -136,18 +144,53 @@ static int policy_text(struct ext_pipeline *pipeline, struct ext_policy *policy,
 
 /* ---- reading ------------------------------------------------------------- */
 
+/* Policies that were called otherwise, and what to write now. */
+static const struct {
+  const char *kind, *name, *now;
+} policy_renamed[] = {
+    {"trigger", "avoidable_cost",
+     "avoidable_count, which compares the number of avoidable mistakes with "
+     "the training time, or avoidable_latency, which compares the time they "
+     "have lasted with it"}};
+
 static int policy_unknown(struct ext_scope *scope, const char *name,
                           const char *kind, char **err) {
   char *all = NULL;
-  int rc = ext_scope_string(scope,
-                            "SELECT group_concat(name, ', ') FROM policy "
-                            "WHERE kind = :kind AND name <> 'common'",
-                            &all, err);
+  int rc;
+  for (size_t i = 0; i < sizeof policy_renamed / sizeof *policy_renamed; i++)
+    if (strcmp(kind, policy_renamed[i].kind) == 0 &&
+        near_is(policy_renamed[i].name, name))
+      return ext_error(err, SQLITE_ERROR,
+                       "there is no %s policy %s any more; use %s", kind, name,
+                       policy_renamed[i].now);
+  rc = ext_scope_string(scope,
+                        "SELECT group_concat(name, ', ') FROM policy "
+                        "WHERE kind = :kind AND name <> 'common'",
+                        &all, err);
   if (rc == SQLITE_OK)
     rc = ext_error(err, SQLITE_ERROR, "no such %s policy: %s; there are: %s",
                    kind, name, all ? all : "none");
   sqlite3_free(all);
   return rc;
+}
+
+/* Finds the name of a policy in the table; an exact match comes first. */
+static int policy_name(struct ext_scope *scope, struct ext_policy *policy,
+                       char **err) {
+  static const char sql[] =
+      "SELECT name FROM policy WHERE kind = :kind AND name <> 'common'"
+      " AND name = :given COLLATE emb_word ORDER BY name <> :given LIMIT 1";
+  char *name = NULL;
+  int rc;
+  ext_scope_text(scope, "given", policy->name);
+  rc = ext_scope_string(scope, sql, &name, err);
+  if (rc == SQLITE_OK && name == NULL)
+    rc = policy_unknown(scope, policy->name, policy->kind, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  sqlite3_free(policy->name);
+  policy->name = name;
+  return SQLITE_OK;
 }
 
 static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
@@ -161,15 +204,15 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
     rc = ext_error(
         err, SQLITE_ERROR,
         "expected a JSON object with \"policy\", the name of a policy");
+  if (rc == SQLITE_OK)
+    rc = policy_name(scope, policy, err);
   if (rc != SQLITE_OK)
     return rc;
   ext_scope_text(scope, "policy", policy->name);
   rc = ext_scope_string(scope,
                         "SELECT sql FROM policy WHERE kind = :kind AND "
-                        "name = :policy AND name <> 'common'",
+                        "name = :policy",
                         &policy->sql, err);
-  if (rc == SQLITE_OK && policy->sql == NULL)
-    rc = policy_unknown(scope, policy->name, policy->kind, err);
   return rc;
 }
 

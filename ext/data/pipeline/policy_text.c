@@ -52,15 +52,15 @@ const struct ext_policy_text ext_policy_texts[] = {
     "                                         missing, at.position)\n"
     "            ELSE printf('%g avoidable mistakes', value) END AS reason\n"
     "  FROM at, measured\n"},
-  {"trigger", "avoidable_cost",
-    "Triggers when the mistakes that a new model would have avoided cost as much as training it: their number since the last trigger, times a factor, is compared with the expected training time (the view training_forecast).  The first trigger comes at the first decision.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+  {"trigger", "avoidable_count",
+    "Triggers when the mistakes that a new model would have avoided cost as much as training it: their number since the last trigger, times the training time that one of them is worth, is compared with the expected training time (the view training_forecast).  The first trigger comes at the first decision.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"training_seconds_per_mistake\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the training time that one mistake is worth\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
     "-- Triggers when the mistakes that a new model would have avoided cost as much as\n"
-    "-- training it: their number since the last trigger, times a factor, is compared with\n"
-    "-- the expected training time (the view training_forecast).  The first trigger comes\n"
-    "-- at the first decision.\n"
+    "-- training it: their number since the last trigger, times the training time that one\n"
+    "-- of them is worth, is compared with the expected training time (the view\n"
+    "-- training_forecast).  The first trigger comes at the first decision.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
-    "-- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor\n"
+    "-- option training_seconds_per_mistake: real, 0 to, needed; the training time that one mistake is worth\n"
     "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
     "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
@@ -74,7 +74,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "   GROUP BY (s.position - 1) / :interval),\n"
     "measured AS (\n"
     "  SELECT total(CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END)\n"
-    "           * :avoidable_misclassification_latency_per_training_second AS value,\n"
+    "           * :training_seconds_per_mistake AS value,\n"
     "         total(missing) AS missing\n"
     "    FROM each)\n"
     "SELECT at.position,\n"
@@ -88,6 +88,60 @@ const struct ext_policy_text ext_policy_texts[] = {
     "            WHEN intercept IS NULL\n"
     "              THEN 'no row of trained_model says how long training takes'\n"
     "            ELSE printf('avoidable mistakes worth %g', value) END AS reason\n"
+    "  FROM at, measured\n"
+    "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
+  {"trigger", "avoidable_latency",
+    "Triggers when the mistakes that a new model would have avoided have lasted long enough to be worth a training: the area under the curve of their number over time since the last trigger, times a factor, is compared with the expected training time (the view training_forecast).  The mistakes of an interval arrive evenly over its time, and last from then on.  The first trigger comes at the first decision.",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "-- Triggers when the mistakes that a new model would have avoided have lasted long\n"
+    "-- enough to be worth a training: the area under the curve of their number over time\n"
+    "-- since the last trigger, times a factor, is compared with the expected training time\n"
+    "-- (the view training_forecast).  The mistakes of an interval arrive evenly over its\n"
+    "-- time, and last from then on.  The first trigger comes at the first decision.\n"
+    "-- option interval: integer, 1 to, needed; samples between two decisions\n"
+    "-- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor\n"
+    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
+    "WITH\n"
+    "at(position) AS (\n"
+    "  SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),\n"
+    "each AS (\n"
+    "  SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,\n"
+    "         total(p.key IS NULL) AS missing, min(s.position) AS low, max(s.position) AS high\n"
+    "    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key\n"
+    "   WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1\n"
+    "   GROUP BY (s.position - 1) / :interval),\n"
+    "-- An interval lasts from the last sample before it to its own last sample.\n"
+    "timed AS (\n"
+    "  SELECT CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END AS avoidable,\n"
+    "         missing,\n"
+    "         coalesce((SELECT timestamp FROM sample_state\n"
+    "                    WHERE pipeline = :pipeline AND position < low\n"
+    "                    ORDER BY position DESC LIMIT 1),\n"
+    "                  (SELECT timestamp FROM sample_state\n"
+    "                    WHERE pipeline = :pipeline AND position = low)) AS begins,\n"
+    "         (SELECT timestamp FROM sample_state\n"
+    "           WHERE pipeline = :pipeline AND position = high) AS ends\n"
+    "    FROM each),\n"
+    "measured AS (\n"
+    "  SELECT total(avoidable * ((SELECT timestamp FROM sample_state\n"
+    "                              WHERE pipeline = :pipeline AND position <= at.position\n"
+    "                              ORDER BY position DESC LIMIT 1) - (begins + ends) / 2.0)) AS area,\n"
+    "         total(missing) AS missing\n"
+    "    FROM at, timed)\n"
+    "SELECT at.position,\n"
+    "       CASE WHEN :first = 1 THEN 1 WHEN missing = 0\n"
+    "            THEN area * :avoidable_misclassification_latency_per_training_second\n"
+    "                   >= intercept + slope * (at.position - :first + 1) END AS triggered,\n"
+    "       CASE WHEN :first > 1 AND missing = 0 AND intercept IS NOT NULL\n"
+    "            THEN area * :avoidable_misclassification_latency_per_training_second END AS value,\n"
+    "       intercept + slope * (at.position - :first + 1) AS threshold,\n"
+    "       CASE WHEN :first = 1 THEN 'no model before the first trigger'\n"
+    "            WHEN missing > 0 THEN printf('%d samples up to position %d have no prediction',\n"
+    "                                         missing, at.position)\n"
+    "            WHEN intercept IS NULL\n"
+    "              THEN 'no row of trained_model says how long training takes'\n"
+    "            ELSE printf('avoidable mistakes have lasted %g', area) END AS reason\n"
     "  FROM at, measured\n"
     "  LEFT JOIN training_forecast f ON f.pipeline = :pipeline\n"},
   {"trigger", "common",
@@ -685,4 +739,4 @@ const struct ext_policy_text ext_policy_texts[] = {
 };
 /* clang-format on */
 
-const size_t ext_policy_texts_n = 35;
+const size_t ext_policy_texts_n = 36;

@@ -95,7 +95,7 @@ char *ext_pipeline_source(const char *source) {
   const char *at = text_space(source);
   for (size_t i = 0; i < sizeof queries / sizeof *queries; i++)
     if (sqlite3_strnicmp(at, queries[i], (int)strlen(queries[i])) == 0 &&
-        text__name(at) == strlen(queries[i]))
+        text_name(at) == strlen(queries[i]))
       return sqlite3_mprintf("(%s\n)", source);
   return sqlite3_mprintf("%s", source);
 }

@@ -100,4 +100,9 @@ TEST(the_same_whatever_the_case) {
   CHECK(!near_same("adam", "", 0));
   CHECK(near_same("", "", 0));
   CHECK(!near_same("a[", "a{", 2));
+  CHECK(near_same("k-center", "K_Center", 8));
+  CHECK(near_is("log_determinant", "Log-Determinant"));
+  CHECK(!near_is("k-center", "kcenter") && !near_is("k-center", "k-center-"));
+  CHECK(near_order("a-b", 3, "A_B", 3) == 0 && near_order("a", 1, "B", 1) < 0);
+  CHECK(near_order("ab", 2, "a", 1) > 0 && near_order("", 0, "a", 1) < 0);
 }

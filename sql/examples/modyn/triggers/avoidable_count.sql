@@ -1,9 +1,9 @@
 -- Triggers when the mistakes that a new model would have avoided cost as much as
--- training it: their number since the last trigger, times a factor, is compared with
--- the expected training time (the view training_forecast).  The first trigger comes
--- at the first decision.
+-- training it: their number since the last trigger, times the training time that one
+-- of them is worth, is compared with the expected training time (the view
+-- training_forecast).  The first trigger comes at the first decision.
 -- option interval: integer, 1 to, needed; samples between two decisions
--- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor
+-- option training_seconds_per_mistake: real, 0 to, needed; the training time that one mistake is worth
 -- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
 -- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
@@ -17,7 +17,7 @@ each AS (
    GROUP BY (s.position - 1) / :interval),
 measured AS (
   SELECT total(CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END)
-           * :avoidable_misclassification_latency_per_training_second AS value,
+           * :training_seconds_per_mistake AS value,
          total(missing) AS missing
     FROM each)
 SELECT at.position,
