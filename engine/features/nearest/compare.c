@@ -201,7 +201,7 @@ static const char *take_record(struct compare *c, const struct rec *rec,
                                int64_t key, int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
   struct gather *g = &c->gather;
-  char *value = gather_value(g);
+  char *value = gathered_value(g);
   uint64_t version;
   emb_assert(g->records < g->record_room);
   if (from_disk) {
@@ -355,7 +355,7 @@ static void compare_equal(struct compare *c) {
       compare_records(c, query, 0, c->equal_far[query]);
     }
   }
-  gather__empty(g);
+  gathered__empty(g);
 }
 
 /* Compares a record that may be near, in double.  Its row becomes the last
@@ -364,29 +364,30 @@ static void compare_again(struct compare *c, const struct rec *rec, int64_t key,
                           uint64_t address, int from_disk) {
   struct gather *g = &c->gather;
   compare_equal(c);
-  gather__drop(g, g->rows);
+  gathered__drop(g, g->rows);
   const char *value = take_record(c, rec, key, from_disk);
   if (!value) {
     return;
   }
   memcpy(c->equal, value + c->ask->segment->stored_at, c->equal_bytes);
-  compare_decode(c, gather_vector(g), value);
+  compare_decode(c, gathered_vector(g), value);
   for (size_t query = 0; query < c->ask->n; query++) {
-    if (!ask__distance(c->ask, query, gather_vector(g), &c->equal_far[query])) {
+    if (!ask__distance(c->ask, query, gathered_vector(g),
+                       &c->equal_far[query])) {
       c->equal_far[query] = NAN;
     }
   }
-  gather__add(g, key, address);
+  gathered__add(g, key, address);
   compare_equal(c);
 }
 
 /* Gathers one more record of the last row. */
-static void gather_equal(struct compare *c, const struct rec *rec, int64_t key,
-                         uint64_t address, int from_disk) {
+static void gathered_equal(struct compare *c, const struct rec *rec,
+                           int64_t key, uint64_t address, int from_disk) {
   if (c->gather.value && !take_record(c, rec, key, from_disk)) {
     return;
   }
-  gather__again(&c->gather, key, address);
+  gathered__again(&c->gather, key, address);
   if (c->gather.records == c->most) {
     compare_equal(c);
   }
@@ -408,7 +409,7 @@ static void compare_near(struct compare *c, const struct page_rows *rows,
         is_equal(c, rec, bytes + (size_t)i * l->rec_bytes, c->stamps[i],
                  rows->from_disk)) {
       if (is_equal_taken(c, key)) {
-        gather_equal(c, rec, key, address, rows->from_disk);
+        gathered_equal(c, rec, key, address, rows->from_disk);
       }
     } else if (c->near[i] & NEAR_OPEN || c->ask->n > 1 ||
                !is_left_out(c, 0, i)) {
@@ -479,7 +480,7 @@ static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
     return;
   }
   if (!c->gather.list[row].is_sorted && c->ask->n >= SORTS_QUERIES) {
-    gather__sort(&c->gather, row);
+    gathered__sort(&c->gather, row);
   }
   compare_records(c, query, row, distance);
 }
@@ -542,7 +543,7 @@ void compare__blocks(struct extents *e, int all) {
     compare_block(e, at, n);
   }
   if (at) {
-    gather__drop(g, at);
+    gathered__drop(g, at);
   }
 }
 
@@ -557,8 +558,8 @@ static void compare_gather(struct compare *c, const struct page_rows *rows) {
                             ? NULL
                             : take_record(c, rec, key, rows->from_disk);
     if (value) {
-      compare_decode(c, gather_vector(&c->gather), value);
-      gather__add(&c->gather, key, layout_address(l, rows->page, i));
+      compare_decode(c, gathered_vector(&c->gather), value);
+      gathered__add(&c->gather, key, layout_address(l, rows->page, i));
     }
   }
 }
@@ -583,13 +584,13 @@ static int compare_gathers(struct compare *c) {
   size_t most = wanted ? EQUAL_BYTES / stored : EQUAL_ROWS;
   c->most = most > EQUAL_ROWS ? EQUAL_ROWS : (uint32_t)most;
   c->most = c->most < c->room ? c->room : c->most;
-  const struct gather_form form = {.rows = c->room + slots,
-                                   .records = c->most + slots,
-                                   .dim = ask->segment->dim,
-                                   .value = wanted ? stored / 8 * 8 : 0,
-                                   .values = wanted ? stored * (c->most + slots)
-                                                    : stored};
-  return gather__init(&c->gather, c->core->env, &form);
+  const struct gathered_form form = {
+      .rows = c->room + slots,
+      .records = c->most + slots,
+      .dim = ask->segment->dim,
+      .value = wanted ? stored / 8 * 8 : 0,
+      .values = wanted ? stored * (c->most + slots) : stored};
+  return gathered__init(&c->gather, c->core->env, &form);
 }
 
 static int compare_room(struct compare *c) {
@@ -664,5 +665,5 @@ void compare__free(struct compare *c) {
   env->release(env, c->page);
   env->release(env, c->near);
   env->release(env, c->equal);
-  gather__free(&c->gather, env);
+  gathered__free(&c->gather, env);
 }

@@ -10,7 +10,7 @@
 
 #include "engine/math/vec/pick.h"
 #include "engine/table/scan/scan.h"
-#include "gather.h"
+#include "gathered.h"
 #include "nearest.h"
 
 /* More queries than this are compared in blocks: for fewer, copying each row

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** gather.h -- private to an exact search: rows copied out of their pages, to be
-** compared with many queries at once.
+** gathered.h -- private to an exact search: rows copied out of their pages, to
+** be compared with many queries at once.
 **
 ** Rows that were never trained are all equal, and each is as near as the k-th.
 ** Equal rows are therefore gathered as one, with a list of their records: the
@@ -11,8 +11,8 @@
 **
 ** THREADS   None: each thread of a search gathers its own rows.
 */
-#ifndef EMB_NEAREST_GATHER_H
-#define EMB_NEAREST_GATHER_H
+#ifndef EMB_NEAREST_GATHERED_H
+#define EMB_NEAREST_GATHERED_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,21 +23,21 @@
 #define GATHER_SEEN 512
 
 /* A row: a list of records, of which the first has the lowest key. */
-struct gather_row {
+struct gathered_row {
   uint32_t first, last; /* the number of the record, plus 1 */
   int is_sorted;        /* by key */
 };
 
 enum { GATHER_LIVE = 1, GATHER_DEAD };
 
-struct gather_order {
+struct gathered_order {
   int64_t key;
   uint32_t record;
 };
 
 struct gather {
   uint32_t rows, row_room;
-  struct gather_row *list;
+  struct gathered_row *list;
   float *vectors; /* of the rows: `dim` elements of each */
   size_t dim;
   uint32_t records, record_room;
@@ -48,41 +48,41 @@ struct gather {
   size_t value;
   uint8_t *is_live; /* GATHER_LIVE, ..., or 0: not looked up yet */
   uint32_t *row_of;
-  uint32_t *next;             /* in the list of the row, plus 1; 0: none */
-  uint32_t seen[GATHER_SEEN]; /* a row with this hash, plus 1 */
-  struct gather_order *order; /* scratch */
+  uint32_t *next;               /* in the list of the row, plus 1; 0: none */
+  uint32_t seen[GATHER_SEEN];   /* a row with this hash, plus 1 */
+  struct gathered_order *order; /* scratch */
 };
 
 /* What to make room for. */
-struct gather_form {
+struct gathered_form {
   uint32_t rows, records;
   size_t dim;
   size_t value, values; /* stride and size of the values in bytes */
 };
 
-/* EMB_NOMEM.  gather__free must follow even then. */
-int gather__init(struct gather *g, struct env *env,
-                 const struct gather_form *form);
-void gather__free(struct gather *g, struct env *env);
+/* EMB_NOMEM.  gathered__free must follow even then. */
+int gathered__init(struct gather *g, struct env *env,
+                   const struct gathered_form *form);
+void gathered__free(struct gather *g, struct env *env);
 /* Is it in order?  Only in self-checking builds. */
-int gather_valid(const struct gather *g);
+int gathered_valid(const struct gather *g);
 
 /* Where the next record is copied to. */
-static inline char *gather_value(struct gather *g) {
+static inline char *gathered_value(struct gather *g) {
   return g->values + g->records * g->value;
 }
-static inline float *gather_vector(struct gather *g) {
+static inline float *gathered_vector(struct gather *g) {
   return g->vectors + (size_t)g->rows * g->dim;
 }
 /* Adds the record whose vector, value and version have been copied. */
-void gather__add(struct gather *g, int64_t key, uint64_t address);
+void gathered__add(struct gather *g, int64_t key, uint64_t address);
 /* Adds a record of the first row. */
-void gather__again(struct gather *g, int64_t key, uint64_t address);
+void gathered__again(struct gather *g, int64_t key, uint64_t address);
 /* Removes all records.  The rows stay, without records. */
-void gather__empty(struct gather *g);
+void gathered__empty(struct gather *g);
 /* Sorts a row's records by key. */
-void gather__sort(struct gather *g, uint32_t row);
+void gathered__sort(struct gather *g, uint32_t row);
 /* Removes the first rows and their records. */
-void gather__drop(struct gather *g, uint32_t rows);
+void gathered__drop(struct gather *g, uint32_t rows);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** gather.c -- see gather.h.
+** gathered.c -- see gathered.h.
 **
 ** A row is compared only with the last row of the same hash, so the time per
 ** row is bounded.  Equal rows that are missed are gathered separately, which
@@ -11,10 +11,10 @@
 
 #include "engine/emb.h"
 #include "engine/base/debug.h"
-#include "gather.h"
+#include "gathered.h"
 
-int gather__init(struct gather *g, struct env *env,
-                 const struct gather_form *form) {
+int gathered__init(struct gather *g, struct env *env,
+                   const struct gathered_form *form) {
   uint32_t rows = form->rows, records = form->records;
   memset(g, 0, sizeof *g);
   g->row_room = rows;
@@ -37,7 +37,7 @@ int gather__init(struct gather *g, struct env *env,
              : EMB_NOMEM;
 }
 
-void gather__free(struct gather *g, struct env *env) {
+void gathered__free(struct gather *g, struct env *env) {
   env->release(env, g->list);
   env->release(env, g->vectors);
   env->release(env, g->keys);
@@ -51,7 +51,7 @@ void gather__free(struct gather *g, struct env *env) {
 }
 
 /* A hash of four of the elements. */
-static uint32_t gather_hash(const float *vector, size_t dim) {
+static uint32_t gathered_hash(const float *vector, size_t dim) {
   uint64_t hash = 0;
   for (size_t i = 0; i < 4; i++) {
     uint32_t bits;
@@ -63,11 +63,11 @@ static uint32_t gather_hash(const float *vector, size_t dim) {
 }
 
 /* Adds a record to the list of a row. */
-static void gather_link(struct gather *g, uint32_t row, uint32_t record) {
-  struct gather_row *to = &g->list[row];
+static void gathered_link(struct gather *g, uint32_t row, uint32_t record) {
+  struct gathered_row *to = &g->list[row];
   g->row_of[record] = row;
   if (!to->first) {
-    *to = (struct gather_row){record + 1, record + 1, 1};
+    *to = (struct gathered_row){record + 1, record + 1, 1};
     g->next[record] = 0;
   } else if (g->keys[record] < g->keys[to->first - 1]) {
     g->next[record] = to->first;
@@ -86,25 +86,25 @@ static void gather_link(struct gather *g, uint32_t row, uint32_t record) {
   }
 }
 
-void gather__again(struct gather *g, int64_t key, uint64_t address) {
+void gathered__again(struct gather *g, int64_t key, uint64_t address) {
   uint32_t record = g->records++;
   emb_assert(g->records <= g->record_room && g->rows);
   g->keys[record] = key;
   g->addresses[record] = address;
   g->is_live[record] = 0;
-  gather_link(g, 0, record);
+  gathered_link(g, 0, record);
 }
 
-void gather__empty(struct gather *g) {
+void gathered__empty(struct gather *g) {
   g->records = 0;
   for (uint32_t row = 0; row < g->rows; row++) {
     g->list[row].first = 0;
   }
 }
 
-void gather__add(struct gather *g, int64_t key, uint64_t address) {
-  const float *vector = gather_vector(g);
-  uint32_t *seen = &g->seen[gather_hash(vector, g->dim)];
+void gathered__add(struct gather *g, int64_t key, uint64_t address) {
+  const float *vector = gathered_vector(g);
+  uint32_t *seen = &g->seen[gathered_hash(vector, g->dim)];
   uint32_t record = g->records++, row = *seen - 1;
   emb_assert(g->records <= g->record_room && g->rows < g->row_room);
   g->keys[record] = key;
@@ -116,22 +116,22 @@ void gather__add(struct gather *g, int64_t key, uint64_t address) {
     g->list[row].first = 0;
     *seen = row + 1;
   }
-  gather_link(g, row, record);
+  gathered_link(g, row, record);
 }
 
-static int gather_by_key(const void *a, const void *b) {
-  int64_t x = ((const struct gather_order *)a)->key;
-  int64_t y = ((const struct gather_order *)b)->key;
+static int gathered_by_key(const void *a, const void *b) {
+  int64_t x = ((const struct gathered_order *)a)->key;
+  int64_t y = ((const struct gathered_order *)b)->key;
   return x < y ? -1 : x > y;
 }
 
-void gather__sort(struct gather *g, uint32_t row) {
-  struct gather_row *of = &g->list[row];
+void gathered__sort(struct gather *g, uint32_t row) {
+  struct gathered_row *of = &g->list[row];
   uint32_t n = 0;
   for (uint32_t at = of->first; at; at = g->next[at - 1]) {
-    g->order[n++] = (struct gather_order){g->keys[at - 1], at - 1};
+    g->order[n++] = (struct gathered_order){g->keys[at - 1], at - 1};
   }
-  qsort(g->order, n, sizeof *g->order, gather_by_key);
+  qsort(g->order, n, sizeof *g->order, gathered_by_key);
   for (uint32_t i = 0; i < n; i++) {
     g->next[g->order[i].record] = i + 1 < n ? g->order[i + 1].record + 1 : 0;
   }
@@ -141,7 +141,7 @@ void gather__sort(struct gather *g, uint32_t row) {
 }
 
 /* Moves a record to a lower place. */
-static void gather_move(struct gather *g, uint32_t to, uint32_t from) {
+static void gathered_move(struct gather *g, uint32_t to, uint32_t from) {
   g->keys[to] = g->keys[from];
   g->addresses[to] = g->addresses[from];
   g->versions[to] = g->versions[from];
@@ -149,7 +149,7 @@ static void gather_move(struct gather *g, uint32_t to, uint32_t from) {
   memmove(g->values + to * g->value, g->values + from * g->value, g->value);
 }
 
-void gather__drop(struct gather *g, uint32_t rows) {
+void gathered__drop(struct gather *g, uint32_t rows) {
   uint32_t records = g->records, kept = 0;
   emb_assert(rows <= g->rows);
   memset(g->seen, 0, sizeof g->seen);
@@ -157,16 +157,16 @@ void gather__drop(struct gather *g, uint32_t rows) {
   memmove(g->vectors, g->vectors + rows * g->dim,
           g->rows * g->dim * sizeof *g->vectors);
   for (uint32_t row = 0; row < g->rows; row++) {
-    g->seen[gather_hash(g->vectors + row * g->dim, g->dim)] = row + 1;
+    g->seen[gathered_hash(g->vectors + row * g->dim, g->dim)] = row + 1;
     g->list[row].first = 0;
   }
   for (uint32_t from = 0; g->rows && from < records; from++) {
     if (g->row_of[from] >= rows) {
       uint32_t row = g->row_of[from] - rows;
-      gather_move(g, kept, from);
-      gather_link(g, row, kept++);
+      gathered_move(g, kept, from);
+      gathered_link(g, row, kept++);
     }
   }
   g->records = kept;
-  emb_check(gather_valid(g));
+  emb_check(gathered_valid(g));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
 **
-** gather_valid.c -- are the gathered rows as gather.h says?  Only in
+** gathered_valid.c -- are the gathered rows as gathered.h says?  Only in
 ** self-checking builds (base/debug.h).
 */
-#include "gather.h"
+#include "gathered.h"
 
 #include "engine/base/debug.h"
 
@@ -11,7 +11,7 @@
 
 /* The records in a row's list. */
 static uint32_t check_list(const struct gather *g, uint32_t row) {
-  const struct gather_row *of = &g->list[row];
+  const struct gathered_row *of = &g->list[row];
   uint32_t n = 0;
   for (uint32_t at = of->first; at; at = g->next[at - 1]) {
     emb_assert(at <= g->records && n < g->records);
@@ -26,7 +26,7 @@ static uint32_t check_list(const struct gather *g, uint32_t row) {
 }
 
 /* Before the rows are compared: every record is in a list. */
-int gather_valid(const struct gather *g) {
+int gathered_valid(const struct gather *g) {
   uint32_t n = 0;
   emb_assert(g->rows <= g->row_room && g->records <= g->record_room);
   for (uint32_t row = 0; row < g->rows; row++) {
