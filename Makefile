@@ -455,6 +455,10 @@ lint: $(P)/emb.so ## check format, order of folders, symbols, system calls
 format: ## format all C files
 	tests/lint.sh -format
 
+reference: $(P)/emb.so ## write sql/manual/reference.md from emb_help
+	sqlite3 :memory: ".load $(P)/emb" ".read ext/help/reference.sql" > sql/manual/reference.new
+	mv sql/manual/reference.new sql/manual/reference.md
+
 bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (50 minutes)
 	tests/install-deps.sh build bench
 	OUT=$(OUT) bench/fetch.sh
@@ -521,4 +525,4 @@ help: ## print this list
 
 .PHONY: all all-tests sql-tests examples always test check quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax check-clang \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
-        fuzzers soak lint format bench bench-quick bench-guard install uninstall clean help
+        fuzzers soak lint format reference bench bench-quick bench-guard install uninstall clean help

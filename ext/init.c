@@ -7,6 +7,7 @@
 **                                     the tables of module emb
 **           sqlite3_emb_nofile_init   vector arithmetic only: for hosts that
 **                                     run other people's SQL
+**           Each of them registers emb_help, too.
 ** WITHOUT   -DEMB_OMIT_DATA leaves data/ and its entry point out.
 ** DYNAMIC   SELECT load_extension('./emb'), .load ./emb and the like.  The
 **           library stays loaded for the life of the process, because its
@@ -14,6 +15,7 @@
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
+#include "ext/help/help.h"
 #include "ext/tvf/tvf.h"
 #ifndef EMB_OMIT_DATA
 #include "ext/data/data.h"
@@ -59,6 +61,8 @@ static int check_version(char **message) {
 ** expect when loading an extension.) */
 static int register_vector_functions(sqlite3 *db) {
   int rc = ext_register_vector_functions(db);
+  if (rc == SQLITE_OK)
+    rc = ext_help_register(db);
 #ifndef EMB_OMIT_DATA
   if (rc == SQLITE_OK)
     rc = ext_data_register_functions(db);

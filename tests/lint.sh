@@ -73,7 +73,7 @@ features/stats features/background
 remote/serve
 api
 data/dataset data/choose data/diff
-ext/value ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
+ext/value ext/help ext/dict ext/conn ext/table ext/fn ext/backup ext/tvf
 ext/data/choose ext/data/dataset ext/data/join ext/data/models ext/data/pipeline ext/data
 ext'
 # A feature not named there comes after the named ones.

@@ -14,6 +14,7 @@
 #include "aux_columns.h"
 
 enum ext_change_kind {
+  EXT_CHANGE_NOTHING,      /* the row is no longer there */
   EXT_CHANGE_COMMAND,      /* command, arg */
   EXT_CHANGE_INSERT,       /* one row: keys.one, vectors, aux */
   EXT_CHANGE_INSERT_BATCH, /* keys, vectors */

@@ -18,7 +18,8 @@ SQLITE_EXTENSION_INIT3
 
 #include <string.h>
 
-/* argv of an INSERT or UPDATE: old rowid, new rowid, columns. */
+/* argv of an INSERT or UPDATE: old rowid, new rowid, columns.  With text keys
+** the old and the new text take the place of the rowids. */
 #define COLUMN(argv, column) ((argv)[2 + (column)])
 
 /* Sets of hidden columns by rule, with the bits of ext_column_bit. */
@@ -65,6 +66,14 @@ static int rowid_error(struct ext_table *table, char **err) {
                    "the rowid of %s is the number of its text and cannot be "
                    "chosen",
                    table->name);
+}
+
+/* Damage, which only another program can have made. */
+static int no_text_error(struct ext_table *table, char **err) {
+  return ext_error(err, SQLITE_CORRUPT_VTAB,
+                   "a row of %s has no text, and so cannot be changed: give "
+                   "its rowid a text again, in %s_%s",
+                   table->name, table->name, EXT_DICT_TABLE);
 }
 
 static int not_both_error(const char *what, char **err) {
@@ -235,15 +244,48 @@ static int parse_steps(struct ext_table *table, sqlite3_value **argv,
   return rc;
 }
 
+/* ---- the row ------------------------------------------------------------- */
+
+/* Reads the current key of the row that an UPDATE or DELETE is about. */
+static int parse_from(struct ext_table *table, sqlite3_value *value,
+                      struct ext_change *change, char **err) {
+  struct ext_keys row = {0};
+  int rc;
+  change->from = sqlite3_value_int64(value);
+  if (!ext_vtab(table)->options.text_key)
+    return SQLITE_OK;
+  if (change_is_null(value))
+    return no_text_error(table, err);
+  rc = ext_key_read(table, value, &row, err);
+  change->from = row.one;
+  if (rc == SQLITE_OK && row.absent)
+    change->kind = EXT_CHANGE_NOTHING;
+  ext_keys_free(&row);
+  return rc;
+}
+
+/* The rowid that a statement gives to a text key is an error, unless it is the
+** one that the row has. */
+static int check_number(struct ext_table *table, sqlite3_value **argv,
+                        const struct ext_change *change, char **err) {
+  int column = ext_vtab(table)->number_column;
+  sqlite3_value *value = column >= 0 ? COLUMN(argv, column) : NULL;
+  if (value == NULL || sqlite3_value_nochange(value) ||
+      (change->kind != EXT_CHANGE_UPDATE && change_is_null(value)))
+    return SQLITE_OK;
+  return change->kind == EXT_CHANGE_UPDATE &&
+                 sqlite3_value_int64(value) == change->from
+             ? SQLITE_OK
+             : rowid_error(table, err);
+}
+
 /* ---- INSERT -------------------------------------------------------------- */
 
 /* INSERT INTO items(rowid, ...) is another way to give an integer key. */
 static int parse_insert_key(struct ext_table *table, sqlite3_value **argv,
                             struct ext_change *change, char **err) {
   sqlite3_value *value = COLUMN(argv, EXT_KEY);
-  if (ext_vtab(table)->options.text_key && !change_is_null(argv[1]))
-    return rowid_error(table, err);
-  if (change_is_null(value))
+  if (change_is_null(value) && !ext_vtab(table)->options.text_key)
     value = argv[1];
   if (change_is_null(value))
     return ext_change_constraint(table, "NOT NULL");
@@ -328,6 +370,8 @@ static int parse_insert(struct ext_table *table, sqlite3_value **argv,
   change->aux = ext_aux_values(table, argv, 1);
   rc = check_writable(table, given, 1, err);
   if (rc == SQLITE_OK)
+    rc = check_number(table, argv, change, err);
+  if (rc == SQLITE_OK)
     rc = ext_update_time_read(table, COLUMN(argv, EXT_UPDATED_AT),
                               &change->time, err);
   if (rc != SQLITE_OK)
@@ -374,9 +418,9 @@ static int parse_new_key(struct ext_table *table, sqlite3_value **argv,
   }
   keys->at = &keys->one;
   keys->n = 1;
-  keys->one = sqlite3_value_int64(argv[1]);
+  keys->one = change->from;
   if (ext_vtab(table)->options.text_key)
-    return keys->one == change->from ? SQLITE_OK : rowid_error(table, err);
+    return check_number(table, argv, change, err);
   sqlite3_value_numeric_type(argv[1]);
   rc = ext_key_from_value(argv[1], ext_vtab(table)->key_what, &keys->one, err);
   change->moves = keys->one != change->from;
@@ -407,10 +451,12 @@ static int parse_update(struct ext_table *table, sqlite3_value **argv,
   int timed = (set & BIT(UPDATED_AT)) != 0;
   int rc = check_writable(table, set, 0, err);
   change->kind = EXT_CHANGE_UPDATE;
-  change->from = sqlite3_value_int64(argv[0]);
   change->aux = ext_aux_values(table, argv, 0);
   if (rc == SQLITE_OK)
-    rc = parse_new_key(table, argv, change, err);
+    rc = parse_from(table, argv[0], change, err);
+  if (rc != SQLITE_OK || change->kind == EXT_CHANGE_NOTHING)
+    return rc;
+  rc = parse_new_key(table, argv, change, err);
   if (rc == SQLITE_OK && timed)
     rc = ext_update_time_read(table, COLUMN(argv, EXT_UPDATED_AT),
                               &change->time, err);
@@ -427,16 +473,23 @@ static int parse_update(struct ext_table *table, sqlite3_value **argv,
   return rc;
 }
 
+/* Is it an UPDATE?  A row without a text has no old key, as in an INSERT, but
+** only an UPDATE leaves columns unchanged. */
+static int is_update(const struct ext_table *table, sqlite3_value **argv) {
+  return !change_is_null(argv[0]) ||
+         (ext_vtab(table)->options.text_key &&
+          sqlite3_value_nochange(COLUMN(argv, EXT_KEYS)));
+}
+
 int ext_change_parse(struct ext_table *table, int argc, sqlite3_value **argv,
                      struct ext_change *change, char **err) {
   memset(change, 0, sizeof *change);
   if (argc == 1) {
     change->kind = EXT_CHANGE_DELETE;
-    change->from = sqlite3_value_int64(argv[0]);
-    return SQLITE_OK;
+    return parse_from(table, argv[0], change, err);
   }
-  return change_is_null(argv[0]) ? parse_insert(table, argv, change, err)
-                                 : parse_update(table, argv, change, err);
+  return is_update(table, argv) ? parse_update(table, argv, change, err)
+                                : parse_insert(table, argv, change, err);
 }
 
 void ext_change_free(struct ext_change *change) {

@@ -243,6 +243,8 @@ shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
     ext_batch_column(cursor, context, column);
   else if (column == EXT_KEY)
     ext_key_result(context, table->link, cursor->keys[cursor->at]);
+  else if (column == ext_vtab(table)->number_column)
+    sqlite3_result_int64(context, cursor->keys[cursor->at]);
   else if (vector >= 0)
     return vector_column(cursor, context, (uint32_t)vector);
   else if (aux >= 0)

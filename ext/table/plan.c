@@ -60,7 +60,7 @@ struct plan {
   sqlite3_str *letters;
   int n;
   int text_key;
-  int ordering; /* the column by which rows are ordered */
+  int number;   /* the column with the number of a text key */
   int points;   /* an = or IN on the key */
   int is_in;    /* ... IN without = */
   int bounds;   /* < and > on the key */
@@ -82,6 +82,12 @@ struct plan {
   int aux;              /* EXT_AUX_*: the best condition with an index */
   sqlite3_str *columns; /* number and letter of those taken, or NULL */
 };
+
+/* Is this the column by which the engine orders rows: the key, which is also
+** the rowid, or the number of a text key? */
+static int plan_is_number(const struct plan *plan, int column) {
+  return plan->text_key ? column == plan->number : column <= EXT_KEY;
+}
 
 static void plan_take(sqlite3_index_info *info, struct plan *plan, int i,
                       char letter) {
@@ -260,7 +266,7 @@ static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
   } else if (constraint->usable && constraint->iColumn == EXT_KEY &&
              plan->text_key) {
     plan_text(info, plan, i);
-  } else if (constraint->usable && constraint->iColumn <= EXT_KEY) {
+  } else if (constraint->usable && plan_is_number(plan, constraint->iColumn)) {
     plan_key(info, plan, i);
   } else if (constraint->usable && constraint->iColumn == EXT_DISTANCE &&
              plan->match >= 0) {
@@ -278,7 +284,8 @@ static void plan_order_nearest(sqlite3_index_info *info, struct plan *plan) {
   const struct sqlite3_index_orderby *by = info->aOrderBy;
   if (info->nOrderBy == 0 || by[0].iColumn != EXT_DISTANCE || by[0].desc)
     return;
-  if (info->nOrderBy > 1 && (by[1].iColumn > plan->ordering || by[1].desc))
+  if (info->nOrderBy > 1 &&
+      (!plan_is_number(plan, by[1].iColumn) || by[1].desc))
     return;
   info->orderByConsumed = 1;
   plan->ordered = 1;
@@ -298,7 +305,7 @@ static int plan_order(sqlite3_index_info *info, struct plan *plan) {
     info->orderByConsumed = 1;
     return 0;
   }
-  if (info->aOrderBy[0].iColumn > plan->ordering)
+  if (!plan_is_number(plan, info->aOrderBy[0].iColumn))
     return 0;
   if (plan->snapshot && !plan->points)
     return 0; /* snapshot scans are in storage order */
@@ -479,7 +486,7 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   struct ext_table *table = (struct ext_table *)vtab;
   int text_key = ext_vtab(table)->options.text_key;
   struct plan plan = {.text_key = text_key,
-                      .ordering = text_key ? -1 : EXT_KEY,
+                      .number = ext_vtab(table)->number_column,
                       .offset = -1,
                       .match = -1,
                       .k = -1,

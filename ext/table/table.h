@@ -103,11 +103,11 @@ enum {
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden columns
 ** EXT_KEYS ..., from EXT_MORE on the second and further vectors, then the
-** auxiliary columns. */
+** auxiliary columns, then the number of a text key (number_column). */
 #define EXT_ID(id, name, type, argument, reads, rules) EXT_##id,
 enum { EXT_KEY = 0, EXT_VECTOR, EXT_HIDDEN(EXT_ID) EXT_MORE };
 #undef EXT_ID
-enum { EXT_FIRST_HIDDEN = EXT_VECTOR + 1 };
+enum { EXT_FIRST_HIDDEN = EXT_VECTOR + 1, EXT_NO_COLUMN = -2 };
 
 struct ext_column {
   const char *name; /* NULL: the table's name */
@@ -250,6 +250,7 @@ struct ext_vtab {
   struct ext_options options;
   char *key_what; /* "items.key" and "items.vector", for errors */
   char *vector_what[EMB_SEGMENTS_MAX];
+  int number_column; /* shows the number of a text key, or EXT_NO_COLUMN */
   struct ext_cursor *spare; /* a closed cursor, or NULL (cursor.c) */
   uint64_t shown_plans;     /* searches for neighbours whose vectors were asked
                                for, a bit each (nearest.c) */

@@ -185,6 +185,8 @@ static int update_row(struct ext_table *table, struct ext_change *change,
 static int change_apply(struct ext_table *table, struct ext_change *change,
                         char **err) {
   switch (change->kind) {
+  case EXT_CHANGE_NOTHING:
+    return SQLITE_OK;
   case EXT_CHANGE_COMMAND:
     return ext_command(table, change->command, change->arg, err);
   case EXT_CHANGE_INSERT:
@@ -221,7 +223,7 @@ int ext_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv,
   int rc;
   emb_assert(ext_txn_may(table, EXT_CALL_UPDATE, 0));
   table->synced = 0;
-  rc = argc == 1 ? SQLITE_OK : ext_keys_begin(table, &err);
+  rc = ext_keys_begin(table, &err);
   if (rc != SQLITE_OK)
     return ext_vtab_error(vtab, rc, err);
   rc = ext_change_parse(table, argc, argv, &change, &err);

@@ -2,12 +2,18 @@
 **
 ** vtab.c -- the module: creates, connects, drops and renames table objects.
 **
-** A table is declared to SQLite with the key and the first vector column as the
-** user named them, then the hidden columns (EXT_HIDDEN), the further vector
-** columns, and the auxiliary columns.  So the hidden columns have the same
-** numbers in all tables.  The command column has the table's name (after a
-** rename the new one), or "command" if another column has that name; and a
-** hidden column that yields to user columns gets the prefix emb_ on a conflict.
+** COLUMNS   A table is declared to SQLite with the key and the first vector
+**           column as the user named them, then the hidden columns
+**           (EXT_HIDDEN), the further vector columns, and the auxiliary
+**           columns.  So the hidden columns have the same numbers in all
+**           tables.  The command column has the table's name (after a rename
+**           the new one), or "command" if another column has that name; and a
+**           hidden column that yields to user columns gets the prefix emb_ on
+**           a conflict.
+** TEXT KEYS A table with a text key is WITHOUT ROWID: otherwise SQLite gives
+**           the primary key an automatic index without pages, and PRAGMA
+**           integrity_check looks for its pages.  The number of the text is
+**           then one more hidden column, which is called rowid.
 **
 ** xConnect does not touch the store: a table whose store is missing, damaged
 ** or newer can be connected, so that it can be dropped, and fails when used.
@@ -82,6 +88,19 @@ static int is_users_column(const struct ext_options *options,
          ext_aux_named(options, name);
 }
 
+/* Adds the number of a text key as the last column.  Another column of the name
+** rowid hides it, as in an ordinary table. */
+static void declare_number(struct ext_table *table, sqlite3_str *sql,
+                           const char *command) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  ext_vtab(table)->number_column = EXT_NO_COLUMN;
+  if (!options->text_key || is_users_column(options, "rowid") ||
+      sqlite3_stricmp(command, "rowid") == 0)
+    return;
+  sqlite3_str_appendall(sql, ", rowid INTEGER HIDDEN");
+  ext_vtab(table)->number_column = ext_aux_at(options, options->aux_count);
+}
+
 /* Adds a hidden column to the declaration. */
 static void declare_hidden(const struct ext_table *table, sqlite3_str *sql,
                            const struct ext_column *column,
@@ -111,12 +130,18 @@ static int vtab_declare(struct ext_table *table, char **err) {
   for (uint32_t i = 1; i < ext_vectors(options); i++)
     sqlite3_str_appendf(sql, ", \"%w\" BLOB", options->vectors[i]);
   ext_aux_declare(options, sql);
-  sqlite3_str_appendchar(sql, 1, ')');
+  declare_number(table, sql, command);
+  sqlite3_str_appendall(sql, options->text_key ? ") WITHOUT ROWID" : ")");
   text = sqlite3_str_finish(sql);
   rc = text ? ext_declare_vtab(db, text) : SQLITE_NOMEM;
   sqlite3_free(text);
   if (rc == SQLITE_OK)
     rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+  /* A statement can make the table access only its own store, whose place no
+  ** SQL chooses.  So triggers and views may use it, as with fts5, also where
+  ** the schema is not trusted. */
+  if (rc == SQLITE_OK)
+    rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
   return ext_sql_error(err, db, rc);
 }
 

@@ -5,17 +5,27 @@
 ** A delta is a scan in storage order (scan.c) that begins at the mark's page
 ** instead of the log's first, leaves out records older than the mark
 ** (compaction has moved them), sees the committed rows whichever session reads
-** it, and also takes the keys in pages of deletions.  Keys that move away
-** during the scan are noted as for any scan; of these only the keys moved by
-** compaction belong here, because a key changed after the mark is in the next
-** delta.
+** it, and also takes the keys in pages of deletions.
+**
+** MOMENT    Every key that changed between the two marks is delivered, with a
+**           state that it had at some moment from the mark to the delta's end.
+**           So after the delta each row of a copy has such a state.  What
+**           happens to a key while the delta is read:
+**
+**             the scan has passed its record    it came as of the mark
+**             its record moves or is replaced   it comes as it is at the end
+**             its record is removed             it comes as that removal
+**             it was absent at the mark         it comes as absent, if the
+**                                               delta has a deletion of it
+**
+**           The next delta has each of these changes again.
 **
 ** Each key appears once: its record, or the last of its deletions.  Deletions
-** are gathered (consumer/gone.h) and come at the end.  If a key is absent when
-** a page of deletions is read, no record of it below the mark is live.  A
-** record may have been live when the delta read it: a deletion that was rolled
-** back may follow a live record, which is deleted after the mark.  Such keys
-** are known (scan_watch.passed), and go into the next delta.
+** are gathered (consumer/gone.h) and come at the end.  If the scan finds no
+** record of a key in a page of deletions, no record of it below the mark is
+** live.  A record may have been live when the delta read it: a deletion that
+** was rolled back may follow a live record, which is deleted after the mark.
+** Such keys are known (scan_watch.passed), and go into the next delta.
 **
 ** DURABLE   A crash does not undo changes that a consumer has received, or
 **           need not receive:
@@ -27,6 +37,8 @@
 **           - A key in a page of deletions is delivered if it is absent when
 **             that page is read; if a deletion after the mark may have caused
 **             that, this deletion is synced first.
+**           - A row that is newer than the mark, and a row that was removed
+**             while the delta was read, is synced before it is delivered.
 */
 #include <string.h>
 
@@ -103,6 +115,8 @@ void delta__init_scan(emb_session *s, emb_scan *scan) {
   scan->changes = 1;
   spill_init(&scan->watch.moved, s->core->env, s->core->dir, sizeof(int64_t));
   spill_init(&scan->watch.passed, s->core->env, s->core->dir, sizeof(int64_t));
+  spill_init(&scan->watch.removed, s->core->env, s->core->dir,
+             sizeof(struct watch_removal));
 }
 
 void delta__hold(emb_session *s, struct hold *hold) {
@@ -130,6 +144,15 @@ int delta__begin_call(emb_session *s) {
 
 /* ---- opening and closing ------------------------------------------------- */
 
+/* The scan begins at this page: older records count as passed. */
+static void delta_begin_at(emb_scan *scan, uint64_t page) {
+  struct core *core = scan->s->core;
+  pthread_mutex_lock(&core->scan_lock);
+  scan->page = page;
+  scan->watch.cursor = layout_address(&core->layout, page, 0);
+  pthread_mutex_unlock(&core->scan_lock);
+}
+
 static int delta_start(emb_delta *delta) {
   emb_scan *scan = &delta->scan;
   emb_session *s = scan->s;
@@ -152,7 +175,7 @@ static int delta_start(emb_delta *delta) {
   atomic_fetch_add(&s->store->sessions.scans, 1);
   scan->since = from->version;
   scan->consumer = from->page ? &delta->consumer : NULL;
-  scan->page = from->page > first ? from->page : first;
+  delta_begin_at(scan, from->page > first ? from->page : first);
   if (EMB_SEED(SEED_FIRST_DELTA_EMPTY) && !from->page) {
     scan->page = delta->mark.page;
   }
@@ -167,6 +190,7 @@ static void free_delta(emb_delta *delta) {
   }
   spill_free(&delta->scan.watch.moved);
   spill_free(&delta->scan.watch.passed);
+  spill_free(&delta->scan.watch.removed);
   gone_free(&delta->gone);
   scan_free_buffers(&delta->scan);
   s->core->env->release(s->core->env, delta);
@@ -218,6 +242,7 @@ void local_delta_close(emb_delta *delta) {
   }
   scan_finish(&delta->scan);
   spill_free(&delta->scan.watch.passed);
+  spill_free(&delta->scan.watch.removed);
   gone_free(&delta->gone);
   delta->scan.s->core->env->release(delta->scan.s->core->env, delta);
 }
@@ -269,15 +294,36 @@ struct fetch {
   emb_delta *delta;
   const struct delta_rows *rows;
   size_t *n;
+  int64_t present[SCAN_BATCH]; /* keys that were found */
+  uint32_t presents;
 };
 
-/* Delivers the record of a key that moved. */
+/* Delivers the record of a key that moved.  If it was also changed, it comes as
+** it is now, and again in the next delta. */
 static void delta_take(struct fetch *f, int64_t key, uint64_t version,
                        const char *value) {
-  if (version > f->delta->scan.since && version <= f->delta->mark.version) {
+  int newer = version > f->delta->mark.version;
+  f->present[f->presents++] = key;
+  if (version > f->delta->scan.since &&
+      !(newer && EMB_SEED(SEED_CHANGED_ROW_NOT_IN_DELTA))) {
     delta_deliver(f->delta, f->rows, (*f->n)++,
                   &(struct delta_row){key, EMB_DELTA_PUT, version, value});
+    f->delta->ahead |= newer;
   }
+}
+
+/* The keys that were found existed at the mark, too: no deletion of them that
+** the scan passed is the last one. */
+static int note_present(struct fetch *f) {
+  struct scan_watch *watch = &f->delta->scan.watch;
+  struct core *core = f->delta->scan.s->core;
+  int rc = EMB_OK;
+  pthread_mutex_lock(&core->scan_lock);
+  for (uint32_t i = 0; watch->deletions && !rc && i < f->presents; i++) {
+    rc = spill_push(&watch->passed, &f->present[i], &f->delta->scan.s->err);
+  }
+  pthread_mutex_unlock(&core->scan_lock);
+  return rc;
 }
 
 static int take_cold(emb_session *s, void *arg, uint32_t row, int64_t key,
@@ -310,12 +356,13 @@ static void delta_look_up(struct fetch *f, uint32_t row, int64_t key,
   }
 }
 
-/* Delivers keys that moved away while the scan ran. */
+/* Delivers keys that moved away while the scan ran.  Those that were removed
+** after they moved are in scan_watch.removed. */
 static int delta_moved_rows(emb_delta *delta, size_t max,
                             const struct delta_rows *rows, size_t *n) {
   emb_scan *scan = &delta->scan;
   emb_session *s = scan->s;
-  struct fetch f = {delta, rows, n};
+  struct fetch f = {.delta = delta, .rows = rows, .n = n};
   uint32_t todo[SCAN_BATCH], left, cold;
   int rc = scan_take_moved(scan);
   left = scan->batch_keys < max ? scan->batch_keys : (uint32_t)max;
@@ -337,6 +384,7 @@ static int delta_moved_rows(emb_delta *delta, size_t max,
     memcpy(todo, s->rows, again * sizeof *todo);
     left = again;
   }
+  rc = rc ? rc : note_present(&f);
   if (!rc) {
     scan->batch_keys -= took;
     memmove(scan->batch, scan->batch + took,
@@ -368,25 +416,73 @@ static int found_row(emb_delta *delta, const struct delta_rows *rows,
   return EMB_OK;
 }
 
+static int sync_now(emb_session *s) {
+  const struct log *log = &s->core->log;
+  return atomic_load(&log->synced) >= atomic_load(&log->tail) ||
+                 EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED)
+             ? EMB_OK
+             : core_flush_all(s->core, 1, NULL, &s->err);
+}
+
+/* Takes an item that the watch noted; *some = 0: there is none. */
+static int take_noted(emb_delta *delta, struct spill *notes, void *item,
+                      int *some) {
+  emb_session *s = delta->scan.s;
+  pthread_mutex_lock(&s->core->scan_lock);
+  *some = spill_count(notes) != 0;
+  int rc = *some ? spill_pop(notes, item, &s->err) : EMB_OK;
+  pthread_mutex_unlock(&s->core->scan_lock);
+  return rc;
+}
+
+/* Adds the rows that were removed before the delta could deliver them. */
+static int add_removed(emb_delta *delta) {
+  static const uint8_t ops[] = {[ROW_REMOVED] = EMB_DELTA_DELETE,
+                                [ROW_EXPIRED] = EMB_DELTA_EXPIRE,
+                                [ROW_EVICTED] = EMB_DELTA_EVICT};
+  emb_session *s = delta->scan.s;
+  struct watch_removal removal;
+  int rc, some, any = 0;
+  for (;; any = 1) {
+    rc = take_noted(delta, &delta->scan.watch.removed, &removal, &some);
+    if (rc || !some) {
+      break;
+    }
+    emb_assert(removal.cause >= ROW_REMOVED && removal.cause <= ROW_EVICTED);
+    rc = gone_add(&delta->gone, removal.key, ops[removal.cause], &s->err);
+    if (rc) {
+      break;
+    }
+  }
+  return rc || !any ? rc : sync_now(s);
+}
+
 /* Removes from the deletions keys that had a record at the mark, and may be
 ** absent now: none of them is reported as deleted.  The last of a key's items
 ** counts. */
 static int leave_passed(emb_delta *delta) {
-  emb_session *s = delta->scan.s;
-  struct spill *passed = &delta->scan.watch.passed;
   struct gone *gone = &delta->gone;
   int rc = EMB_OK, some = gone->count || gone->run_count;
   while (!rc && some) {
     int64_t key;
-    pthread_mutex_lock(&s->core->scan_lock);
-    some = spill_count(passed) != 0;
-    rc = some ? spill_pop(passed, &key, &s->err) : EMB_OK;
-    pthread_mutex_unlock(&s->core->scan_lock);
+    rc = take_noted(delta, &delta->scan.watch.passed, &key, &some);
     if (!rc && some) {
-      rc = gone_add(gone, key, EMB_DELTA_PUT, &s->err);
+      rc = gone_add(gone, key, EMB_DELTA_PUT, &delta->scan.s->err);
     }
   }
-  return rc ? rc : gone_sort(gone, &s->err);
+  return rc;
+}
+
+/* Call once every record was delivered: from now on the delta gathers no
+** deletions. */
+static int end_deletions(emb_delta *delta) {
+  emb_session *s = delta->scan.s;
+  int rc = add_removed(delta);
+  rc = rc ? rc : leave_passed(delta);
+  pthread_mutex_lock(&s->core->scan_lock);
+  delta->scan.watch.deletions = 0;
+  pthread_mutex_unlock(&s->core->scan_lock);
+  return rc ? rc : gone_sort(&delta->gone, &s->err);
 }
 
 /* Delivers the deletions, at the end. */
@@ -394,7 +490,7 @@ static int gone_rows(emb_delta *delta, size_t max,
                      const struct delta_rows *rows, size_t *n) {
   struct gone *gone = &delta->gone;
   emb_err *err = &delta->scan.s->err;
-  int rc = gone->sorted ? EMB_OK : leave_passed(delta), some = 1;
+  int rc = gone->sorted ? EMB_OK : end_deletions(delta), some = 1;
   while (!rc && *n < max) {
     int64_t key;
     uint8_t op;
@@ -429,14 +525,6 @@ static int collect_rows(emb_delta *delta, size_t max,
   return rc;
 }
 
-static int sync_now(emb_session *s) {
-  const struct log *log = &s->core->log;
-  return atomic_load(&log->synced) >= atomic_load(&log->tail) ||
-                 EMB_SEED(SEED_DELIVERED_DELTA_NOT_SYNCED)
-             ? EMB_OK
-             : core_flush_all(s->core, 1, NULL, &s->err);
-}
-
 /* See DURABLE.  Called at the end of the delta, or after some rows. */
 static int delta_settle(emb_delta *delta, const uint8_t *ops, size_t n) {
   emb_session *s = delta->scan.s;
@@ -445,7 +533,9 @@ static int delta_settle(emb_delta *delta, const uint8_t *ops, size_t n) {
   while (newer && i < n && ops[i] == EMB_DELTA_PUT) {
     i++;
   }
-  return !n || (newer && i < n) ? sync_now(s) : EMB_OK;
+  int ahead = delta->ahead;
+  delta->ahead = 0;
+  return !n || ahead || (newer && i < n) ? sync_now(s) : EMB_OK;
 }
 
 /* Is the consumer still at the mark where the delta began, or beyond? */

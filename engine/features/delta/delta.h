@@ -17,6 +17,7 @@ struct emb_delta {
   struct gone gone; /* deletions read so far */
   struct hold hold;
   int held, complete;
+  int ahead;  /* rows read but not delivered yet are newer than the mark */
   int failed; /* reading failed, and can no longer complete */
 };
 

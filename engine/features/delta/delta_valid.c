@@ -19,7 +19,7 @@ int delta_valid(const emb_delta *d) {
   emb_assert(scan->changes && scan->order == EMB_SCAN_ANY);
   emb_assert(scan->since == from->version);
   emb_assert(scan->consumer == (is_first ? NULL : &d->consumer));
-  emb_assert(scan->watch.deletions == !is_first);
+  emb_assert(scan->watch.deletions == (!is_first && !d->gone.sorted));
   emb_assert(scan->row_at <= scan->rows);
   emb_assert(scan->batch_keys <= SCAN_BATCH);
   /* Deletions come last. */

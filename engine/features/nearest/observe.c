@@ -229,6 +229,8 @@ static void index_ended(void *arg, const struct row_event *event) {
     }
     break;
   case ROW_REMOVED:
+  case ROW_EXPIRED:
+  case ROW_EVICTED:
     if (event->from) {
       index_removed(x, event->key);
     }

@@ -67,7 +67,8 @@ int sweep__remove(struct sweep *w, const struct rec *rec, int64_t key,
     key_unlatch(entry, word);
     return rc;
   }
-  row_remove(core, key, hash, entry, word);
+  row_remove(core, key, hash, entry, word,
+             w->reason == PAGE_EXPIRED ? ROW_EXPIRED : ROW_EVICTED);
   return EMB_OK;
 }
 

@@ -53,7 +53,14 @@ struct core;
 
 /* The kind of change, for observers that treat training steps more loosely than
 ** puts. */
-enum row_cause { ROW_PUT, ROW_STEP, ROW_MOVED, ROW_REMOVED };
+enum row_cause {
+  ROW_PUT,
+  ROW_STEP,
+  ROW_MOVED,
+  ROW_REMOVED, /* by a delete; the next two are removals, too */
+  ROW_EXPIRED,
+  ROW_EVICTED
+};
 
 struct row_event {
   int64_t key;

@@ -118,7 +118,7 @@ void row_publish(struct core *core, int64_t key, struct entry *entry,
 }
 
 void row_remove(struct core *core, int64_t key, uint64_t hash,
-                struct entry *entry, uint64_t word) {
+                struct entry *entry, uint64_t word, enum row_cause cause) {
   (void)core_versions(core, 1); /* there is something to save */
   take_step(core, &(struct row_write_step){.key = key,
                                            .hash = hash,
@@ -126,7 +126,7 @@ void row_remove(struct core *core, int64_t key, uint64_t hash,
                                            .word = word,
                                            .next = word_move(word, 0, 0),
                                            .kind = OBSERVE_REMOVED,
-                                           .cause = ROW_REMOVED});
+                                           .cause = cause});
 }
 
 struct guard {

@@ -115,9 +115,10 @@ struct row_new {
 ** ROW_HELD, EMB_NOMEM (without a text); otherwise as row_slot. */
 int row_insert(struct core *core, struct log_run *run, uint32_t want,
                const struct row_new *row);
-/* Removes the latched key, whose tombstone was written. */
+/* Removes the latched key, whose tombstone was written.  cause: ROW_REMOVED,
+** ROW_EXPIRED or ROW_EVICTED. */
 void row_remove(struct core *core, int64_t key, uint64_t hash,
-                struct entry *entry, uint64_t word);
+                struct entry *entry, uint64_t word, enum row_cause cause);
 /* Ends a transaction's claim: the key is now at `address`, is removed
 ** (ROW_GONE), or is unchanged (ROW_SAME).  give: number of Gets of its session
 ** that end with the claim. */

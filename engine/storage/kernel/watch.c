@@ -65,38 +65,62 @@ static uint8_t settled_bit(const struct core *core, const struct scan_watch *w,
   return (uint8_t)(1u << (page - from) % 8);
 }
 
+int watch_covers(const struct core *core, const struct scan_watch *w,
+                 uint64_t address) {
+  uint8_t *byte;
+  if (!address || address >= w->end) {
+    return 0;
+  }
+  uint8_t bit = settled_bit(core, w, address, &byte);
+  return !bit || !(*byte & bit);
+}
+
+/* Notes a key for a delta that gathers deletions.  covered: watch_covers of
+** event->from. */
+static void note_removal(struct scan_watch *w, const struct row_event *event,
+                         int covered) {
+  struct watch_removal removal = {event->key, event->cause};
+  int rc = EMB_OK;
+  if (covered && event->from < w->cursor) {
+    rc = spill_push(&w->passed, &event->key, NULL);
+  } else if (event->from && !event->to &&
+             !EMB_SEED(SEED_REMOVED_ROW_NOT_IN_DELTA)) {
+    rc = spill_push(&w->removed, &removal, NULL);
+  }
+  w->failed |= rc != EMB_OK;
+}
+
+/* As notify_scans, for one scan. */
+static void notify_scan(struct core *core, struct scan_watch *w,
+                        const struct row_event *event, int others) {
+  uint64_t from = event->from, to = event->to;
+  int covered = watch_covers(core, w, from);
+  uint8_t *byte,
+      bit = to && to < w->end && others ? settled_bit(core, w, to, &byte) : 0;
+  if (w->deletions) {
+    note_removal(w, event, covered);
+  }
+  if (bit) {
+    *byte |= bit;
+  } else if (to < w->end) {
+    return; /* removed, or the scan finds it at its new address */
+  }
+  if (covered && from >= w->cursor &&
+      spill_push(&w->moved, &event->key, NULL)) {
+    w->failed = 1;
+  }
+}
+
 /* Reports that the record of a key goes from one log address to another (0:
 ** none).  Reports only to the scans of event->session (a transaction's own
 ** write), or with `others` to all scans except those (its commit); session
 ** NULL: to all.  Under scan_lock. */
 static void notify_scans(struct core *core, const struct row_event *event,
                          int others) {
-  uint64_t from = event->from, to = event->to;
-  emb_assert(!to || to > from); /* K1: records move towards the end only */
+  emb_assert(!event->to || event->to > event->from); /* K1: only forward */
   for (struct scan_watch *w = core->scans; w; w = w->next) {
-    if (event->session && (w->session == event->session) == others) {
-      continue;
-    }
-    if (w->deletions && from && from < w->cursor && from < w->end &&
-        spill_push(&w->passed, &event->key, NULL)) {
-      w->failed = 1;
-    }
-    uint8_t *byte,
-        bit = to && to < w->end && others ? settled_bit(core, w, to, &byte) : 0;
-    if (bit) {
-      *byte |= bit;
-    } else if (to < w->end) {
-      continue; /* removed, or the scan finds it at its new address */
-    }
-    if (!from || from < w->cursor || from >= w->end) {
-      continue;
-    }
-    bit = settled_bit(core, w, from, &byte);
-    if (bit && (*byte & bit)) {
-      continue;
-    }
-    if (spill_push(&w->moved, &event->key, NULL)) {
-      w->failed = 1;
+    if (!event->session || (w->session == event->session) != others) {
+      notify_scan(core, w, event, others);
     }
   }
 }

@@ -11,10 +11,14 @@
 ** record moved after the scan passed it has already been delivered.  Deletions
 ** are not reported: if the key is added again it is a different row.
 **
-** A delta that gathers deletions is also told of keys that leave the part it
-** has passed.  Such a key existed at the delta's mark, so a later deletion of
-** the key belongs to the next delta, whatever older deletions this delta
-** passes.
+** A delta that gathers deletions is also told
+**
+**   passed    of keys that leave the part it has passed.  Such a key existed at
+**             the delta's mark, and was delivered if it belongs to the delta.
+**             So a later deletion of the key belongs to the next delta,
+**             whatever older deletions this delta passes
+**   removed   of all other removals: of rows that the scan did not reach, and
+**             of rows that moved beyond end before
 **
 ** A transaction of another session that was open when the scan began has
 ** records below `end` that become visible only when it commits.  The scan
@@ -43,19 +47,25 @@
 /* Why a scan cannot go on. */
 enum { WATCH_ROLLBACK = 1, WATCH_LOADED = 2 };
 
+struct watch_removal {
+  int64_t key;
+  uint64_t cause; /* enum row_cause */
+};
+
 struct scan_watch {
   struct scan_watch *next;
   const void *session;
   uint64_t cursor; /* addresses below it were passed */
   uint64_t end;
-  uint64_t skip_txn;   /* records in pages of this transaction are skipped */
-  uint64_t skip_from;  /* from this address on */
-  uint8_t *settled;    /* bit per page from skip_from's to end: see above */
-  struct spill moved;  /* keys, 8 bytes each */
-  int deletions;       /* a delta that gathers deletions; `passed` is open */
-  struct spill passed; /* keys that left the part already passed */
-  int failed;          /* a moved key could not be noted */
-  int aborted;         /* WATCH_ROLLBACK or WATCH_LOADED, or 0 */
+  uint64_t skip_txn;    /* records in pages of this transaction are skipped */
+  uint64_t skip_from;   /* from this address on */
+  uint8_t *settled;     /* bit per page from skip_from's to end: see above */
+  struct spill moved;   /* keys, 8 bytes each */
+  int deletions;        /* a delta that gathers deletions; as long as it does */
+  struct spill passed;  /* keys that left the part already passed */
+  struct spill removed; /* struct watch_removal */
+  int failed;           /* a moved key could not be noted */
+  int aborted;          /* WATCH_ROLLBACK or WATCH_LOADED, or 0 */
 };
 
 /* Registers the core's observer; call before any other observer is
@@ -66,6 +76,11 @@ void watch_init(struct core *core);
 ** to begin with.  EMB_NOMEM: nothing is open. */
 int watch_open(struct core *core, struct scan_watch *watch, uint64_t *first);
 void watch_close(struct core *core, struct scan_watch *watch);
+/* Does the scan pass the record at this address, if it is still live by then?
+** 0 for a record added since the scan began, and for address 0.  Under
+** scan_lock. */
+int watch_covers(const struct core *core, const struct scan_watch *watch,
+                 uint64_t address);
 static inline int watch_any(const struct core *core) {
   return observe_is_on(&core->observers, &core->watch);
 }

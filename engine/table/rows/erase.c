@@ -35,7 +35,7 @@ static int erase_row(emb_session *s, int64_t key, uint32_t call,
   if (call) {
     word = bound_put(s, key, hash, call, word);
   }
-  row_remove(core, key, hash, entry, word);
+  row_remove(core, key, hash, entry, word, ROW_REMOVED);
   *found = 1;
   return EMB_OK;
 }

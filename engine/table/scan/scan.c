@@ -186,12 +186,15 @@ static uint8_t tomb_op(const char *page) {
                                 : EMB_DELTA_DELETE;
 }
 
-/* Makes a row of a key that was deleted once, if it is absent now. */
+/* Makes a row of a key that was deleted once, unless the scan finds a record of
+** the key that was there when it began.  A record added since then belongs to
+** the next delta. */
 static void collect_tomb(emb_scan *scan, const char *item, uint8_t op) {
   struct core *core = scan->s->core;
   int64_t key;
   memcpy(&key, item, sizeof key);
-  if (!key_find_address(core, key, hash_key(key))) {
+  if (!watch_covers(core, &scan->watch,
+                    key_find_address(core, key, hash_key(key)))) {
     scan->row_keys[scan->rows] = key;
     scan->row_ops[scan->rows] = op;
     scan->row_versions[scan->rows++] = 0;

@@ -36,7 +36,8 @@ struct emb_scan {
   uint32_t rows, row_at;
 
   /* A delta (delta.c): the committed rows with a version above `since`.  Keys
-  ** in pages of deletions that are absent now are rows with version 0. */
+  ** in pages of deletions are rows with version 0, unless the scan also finds a
+  ** record of the key. */
   int changes;
   uint64_t since;
   const struct consumer *consumer; /* NULL: without deletions */
