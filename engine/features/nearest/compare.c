@@ -118,7 +118,7 @@ static int row_terms(const struct compare *c, float square, float *factor,
 /* Offers a gathered record. */
 static void compare_take(struct compare *c, size_t query, uint32_t record,
                          double distance) {
-  const struct gather *g = &c->gather;
+  const struct gathered *g = &c->gather;
   struct best *best = &c->best;
   double before = best_limit(best, query);
   uint32_t slot = ask__take(c->ask, best, query, g->keys[record], distance);
@@ -138,7 +138,7 @@ static void compare_take(struct compare *c, size_t query, uint32_t record,
 
 /* Is the record the current one of its key, and may it be an answer? */
 static int record_is_live(struct compare *c, uint32_t record) {
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   int64_t key = g->keys[record];
   if (!g->is_live[record]) {
     g->is_live[record] =
@@ -154,7 +154,7 @@ static int record_is_live(struct compare *c, uint32_t record) {
 ** not live leave a sorted list; another list must keep its first. */
 static void compare_records(struct compare *c, size_t query, uint32_t row,
                             double distance) {
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   uint32_t *link = &g->list[row].first;
   int is_sorted = g->list[row].is_sorted;
   while (*link) {
@@ -178,7 +178,7 @@ static void compare_records(struct compare *c, size_t query, uint32_t row,
 /* Would the query take the row's lowest key, at this distance? */
 static int is_row_taken(const struct compare *c, size_t query, uint32_t row,
                         double distance) {
-  const struct gather *g = &c->gather;
+  const struct gathered *g = &c->gather;
   uint32_t first = g->list[row].first;
   return first && best_takes(&c->best, query, g->keys[first - 1], distance);
 }
@@ -200,7 +200,7 @@ static void compare_decode(const struct compare *c, float *to,
 static const char *take_record(struct compare *c, const struct rec *rec,
                                int64_t key, int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   char *value = gathered_value(g);
   uint64_t version;
   emb_assert(g->records < g->record_room);
@@ -349,7 +349,7 @@ static int is_equal(const struct compare *c, const struct rec *rec,
 
 /* Offers the records that were gathered for the last row. */
 static void compare_equal(struct compare *c) {
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   for (size_t query = 0; g->records && query < c->ask->n; query++) {
     if (is_row_taken(c, query, 0, c->equal_far[query])) {
       compare_records(c, query, 0, c->equal_far[query]);
@@ -362,7 +362,7 @@ static void compare_equal(struct compare *c) {
 ** one. */
 static void compare_again(struct compare *c, const struct rec *rec, int64_t key,
                           uint64_t address, int from_disk) {
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   compare_equal(c);
   gathered__drop(g, g->rows);
   const char *value = take_record(c, rec, key, from_disk);
@@ -530,7 +530,7 @@ static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
 
 void compare__blocks(struct extents *e, int all) {
   struct compare *c = &e->compare;
-  struct gather *g = &c->gather;
+  struct gathered *g = &c->gather;
   uint32_t at = 0, n;
   emb_assert(epoch_outside());
   if (!c->width) {

@@ -49,7 +49,7 @@ struct compare {
   char *page;       /* under ThreadSanitizer, a copy */
   uint8_t *near;    /* of a page's rows: see NEAR_ in compare.c */
   int is_busy;      /* was a writer in the page? */
-  struct gather gather;
+  struct gathered gather;
   uint32_t room; /* rows of a block */
   uint32_t most; /* records gathered before they are compared */
   /* Few queries: the row last gathered, as stored, and its distances. */

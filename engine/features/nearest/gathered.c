@@ -13,7 +13,7 @@
 #include "engine/base/debug.h"
 #include "gathered.h"
 
-int gathered__init(struct gather *g, struct env *env,
+int gathered__init(struct gathered *g, struct env *env,
                    const struct gathered_form *form) {
   uint32_t rows = form->rows, records = form->records;
   memset(g, 0, sizeof *g);
@@ -37,7 +37,7 @@ int gathered__init(struct gather *g, struct env *env,
              : EMB_NOMEM;
 }
 
-void gathered__free(struct gather *g, struct env *env) {
+void gathered__free(struct gathered *g, struct env *env) {
   env->release(env, g->list);
   env->release(env, g->vectors);
   env->release(env, g->keys);
@@ -63,7 +63,7 @@ static uint32_t gathered_hash(const float *vector, size_t dim) {
 }
 
 /* Adds a record to the list of a row. */
-static void gathered_link(struct gather *g, uint32_t row, uint32_t record) {
+static void gathered_link(struct gathered *g, uint32_t row, uint32_t record) {
   struct gathered_row *to = &g->list[row];
   g->row_of[record] = row;
   if (!to->first) {
@@ -86,7 +86,7 @@ static void gathered_link(struct gather *g, uint32_t row, uint32_t record) {
   }
 }
 
-void gathered__again(struct gather *g, int64_t key, uint64_t address) {
+void gathered__again(struct gathered *g, int64_t key, uint64_t address) {
   uint32_t record = g->records++;
   emb_assert(g->records <= g->record_room && g->rows);
   g->keys[record] = key;
@@ -95,14 +95,14 @@ void gathered__again(struct gather *g, int64_t key, uint64_t address) {
   gathered_link(g, 0, record);
 }
 
-void gathered__empty(struct gather *g) {
+void gathered__empty(struct gathered *g) {
   g->records = 0;
   for (uint32_t row = 0; row < g->rows; row++) {
     g->list[row].first = 0;
   }
 }
 
-void gathered__add(struct gather *g, int64_t key, uint64_t address) {
+void gathered__add(struct gathered *g, int64_t key, uint64_t address) {
   const float *vector = gathered_vector(g);
   uint32_t *seen = &g->seen[gathered_hash(vector, g->dim)];
   uint32_t record = g->records++, row = *seen - 1;
@@ -125,7 +125,7 @@ static int gathered_by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-void gathered__sort(struct gather *g, uint32_t row) {
+void gathered__sort(struct gathered *g, uint32_t row) {
   struct gathered_row *of = &g->list[row];
   uint32_t n = 0;
   for (uint32_t at = of->first; at; at = g->next[at - 1]) {
@@ -141,7 +141,7 @@ void gathered__sort(struct gather *g, uint32_t row) {
 }
 
 /* Moves a record to a lower place. */
-static void gathered_move(struct gather *g, uint32_t to, uint32_t from) {
+static void gathered_move(struct gathered *g, uint32_t to, uint32_t from) {
   g->keys[to] = g->keys[from];
   g->addresses[to] = g->addresses[from];
   g->versions[to] = g->versions[from];
@@ -149,7 +149,7 @@ static void gathered_move(struct gather *g, uint32_t to, uint32_t from) {
   memmove(g->values + to * g->value, g->values + from * g->value, g->value);
 }
 
-void gathered__drop(struct gather *g, uint32_t rows) {
+void gathered__drop(struct gathered *g, uint32_t rows) {
   uint32_t records = g->records, kept = 0;
   emb_assert(rows <= g->rows);
   memset(g->seen, 0, sizeof g->seen);

@@ -35,7 +35,7 @@ struct gathered_order {
   uint32_t record;
 };
 
-struct gather {
+struct gathered {
   uint32_t rows, row_room;
   struct gathered_row *list;
   float *vectors; /* of the rows: `dim` elements of each */
@@ -61,28 +61,28 @@ struct gathered_form {
 };
 
 /* EMB_NOMEM.  gathered__free must follow even then. */
-int gathered__init(struct gather *g, struct env *env,
+int gathered__init(struct gathered *g, struct env *env,
                    const struct gathered_form *form);
-void gathered__free(struct gather *g, struct env *env);
+void gathered__free(struct gathered *g, struct env *env);
 /* Is it in order?  Only in self-checking builds. */
-int gathered_valid(const struct gather *g);
+int gathered_valid(const struct gathered *g);
 
 /* Where the next record is copied to. */
-static inline char *gathered_value(struct gather *g) {
+static inline char *gathered_value(struct gathered *g) {
   return g->values + g->records * g->value;
 }
-static inline float *gathered_vector(struct gather *g) {
+static inline float *gathered_vector(struct gathered *g) {
   return g->vectors + (size_t)g->rows * g->dim;
 }
 /* Adds the record whose vector, value and version have been copied. */
-void gathered__add(struct gather *g, int64_t key, uint64_t address);
+void gathered__add(struct gathered *g, int64_t key, uint64_t address);
 /* Adds a record of the first row. */
-void gathered__again(struct gather *g, int64_t key, uint64_t address);
+void gathered__again(struct gathered *g, int64_t key, uint64_t address);
 /* Removes all records.  The rows stay, without records. */
-void gathered__empty(struct gather *g);
+void gathered__empty(struct gathered *g);
 /* Sorts a row's records by key. */
-void gathered__sort(struct gather *g, uint32_t row);
+void gathered__sort(struct gathered *g, uint32_t row);
 /* Removes the first rows and their records. */
-void gathered__drop(struct gather *g, uint32_t rows);
+void gathered__drop(struct gathered *g, uint32_t rows);
 
 #endif

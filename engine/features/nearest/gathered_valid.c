@@ -10,7 +10,7 @@
 #if EMB_DEBUG > 0
 
 /* The records in a row's list. */
-static uint32_t check_list(const struct gather *g, uint32_t row) {
+static uint32_t check_list(const struct gathered *g, uint32_t row) {
   const struct gathered_row *of = &g->list[row];
   uint32_t n = 0;
   for (uint32_t at = of->first; at; at = g->next[at - 1]) {
@@ -26,7 +26,7 @@ static uint32_t check_list(const struct gather *g, uint32_t row) {
 }
 
 /* Before the rows are compared: every record is in a list. */
-int gathered_valid(const struct gather *g) {
+int gathered_valid(const struct gathered *g) {
   uint32_t n = 0;
   emb_assert(g->rows <= g->row_room && g->records <= g->record_room);
   for (uint32_t row = 0; row < g->rows; row++) {

@@ -9,7 +9,7 @@
 #include "engine/emb.h"
 #include "engine/features/nearest/gathered.h"
 
-static struct gather g;
+static struct gathered g;
 
 static void add(int64_t key, float x) {
   gathered_vector(&g)[0] = x;
