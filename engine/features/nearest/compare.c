@@ -34,15 +34,17 @@
 
 #include "exact.h"
 
-/* More queries than this are compared in blocks: for fewer, copying each row
-** costs more than it saves. */
-#define FEW_QUERIES 3
 /* Queries compared with a block at a time, so that the results stay in the
 ** second-level cache. */
 #define WIDTH_MAX 256
 #define COMPARE_ROWS_MAX 192
 #define COMPARE_BYTES (96 * 1024)
 #define SLACK 1e-6
+/* Equal records gathered at most, and bytes of them if records are wanted. */
+#define EQUAL_ROWS 2048
+#define EQUAL_BYTES (1 << 18)
+/* From this many queries on, sorting equal records by key pays. */
+#define SORTS_QUERIES 16
 /* Bytes of rows compared at a time; the next ones are prefetched first.  A pass
 ** over 1 M rows of 64 floats took 16.4 ms without prefetching, 14 ms with
 ** prefetching into the second-level cache, and 9.3 ms into the first; a bare
@@ -51,6 +53,9 @@
 ** with 16 KiB, 12.9 with 4 KiB.  For 64 floats, however, it took 8.6 with
 ** 8 KiB and 9.9 with 4. */
 #define AHEAD_BYTES 8192
+
+/* What is known of a row of a page. */
+enum { NEAR_YES = 1, NEAR_OPEN = 2 /* a writer was changing it */ };
 
 static int is_l2(const struct compare *c) {
   return c->ask->segment->metric == EMB_L2;
@@ -110,19 +115,20 @@ static int row_terms(const struct compare *c, float square, float *factor,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* Offers the row whose record is at index `at` of c->values. */
-static void compare_take(struct compare *c, size_t query, int64_t key,
-                         double distance, uint32_t at) {
+/* Offers a gathered record. */
+static void compare_take(struct compare *c, size_t query, uint32_t record,
+                         double distance) {
+  const struct gathered *g = &c->gather;
   struct best *best = &c->best;
   double before = best_limit(best, query);
-  uint32_t slot = ask__take(c->ask, best, query, key, distance);
+  uint32_t slot = ask__take(c->ask, best, query, g->keys[record], distance);
   if (slot != BEST_NO_SLOT) {
     if (best->vectors) {
       session_decode(c->ask->s, best_room(best, slot),
-                     c->values + at * c->value);
+                     g->values + record * g->value);
     }
     if (best->versions) {
-      best->versions[slot] = c->versions[at];
+      best->versions[slot] = g->versions[record];
     }
   }
   if (best_limit(best, query) != before) {
@@ -130,11 +136,51 @@ static void compare_take(struct compare *c, size_t query, int64_t key,
   }
 }
 
-/* Is the record at this address the current one of the key, and may it be an
-** answer? */
-static int is_candidate(const struct compare *c, int64_t key,
-                        uint64_t address) {
-  return ask__admits(c->ask, key) && scan_sees_record(c->ask->s, key, address);
+/* Is the record the current one of its key, and may it be an answer? */
+static int record_is_live(struct compare *c, uint32_t record) {
+  struct gathered *g = &c->gather;
+  int64_t key = g->keys[record];
+  if (!g->is_live[record]) {
+    g->is_live[record] =
+        ask__admits(c->ask, key) &&
+                scan_sees_record(c->ask->s, key, g->addresses[record])
+            ? GATHER_LIVE
+            : GATHER_DEAD;
+  }
+  return g->is_live[record] == GATHER_LIVE;
+}
+
+/* Offers the records of a row, which all have this distance.  Those that are
+** not live leave a sorted list; another list must keep its first. */
+static void compare_records(struct compare *c, size_t query, uint32_t row,
+                            double distance) {
+  struct gathered *g = &c->gather;
+  uint32_t *link = &g->list[row].first;
+  int is_sorted = g->list[row].is_sorted;
+  while (*link) {
+    uint32_t record = *link - 1;
+    int takes = best_takes(&c->best, query, g->keys[record], distance);
+    int is_live = takes && record_is_live(c, record);
+    if (!takes && is_sorted) {
+      return;
+    }
+    if (is_live) {
+      compare_take(c, query, record, distance);
+    }
+    if (takes && !is_live && is_sorted) {
+      *link = g->next[record];
+    } else {
+      link = &g->next[record];
+    }
+  }
+}
+
+/* Would the query take the row's lowest key, at this distance? */
+static int is_row_taken(const struct compare *c, size_t query, uint32_t row,
+                        double distance) {
+  const struct gathered *g = &c->gather;
+  uint32_t first = g->list[row].first;
+  return first && best_takes(&c->best, query, g->keys[first - 1], distance);
 }
 
 /* Decodes the stored segment to float32. */
@@ -149,25 +195,24 @@ static void compare_decode(const struct compare *c, float *to,
   }
 }
 
-/* Copies the record to the end of the block.  0: it no longer holds this
-** key. */
-static int take_record(struct compare *c, const struct rec *rec, int64_t key,
-                       int from_disk) {
+/* Copies the record to the next place of c->gather, except its vector.  NULL:
+** it no longer holds this key. */
+static const char *take_record(struct compare *c, const struct rec *rec,
+                               int64_t key, int from_disk) {
   uint32_t bytes = c->core->layout.vector_bytes;
-  /* A block and a page, or one row. */
-  emb_assert(c->rows < (c->width ? c->room + c->core->layout.slots : 1));
-  char *value = c->values + c->rows * c->value;
+  struct gathered *g = &c->gather;
+  char *value = gathered_value(g);
   uint64_t version;
+  emb_assert(g->records < g->record_room);
   if (from_disk) {
     memcpy(value, rec->vector, bytes);
     version =
         rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
   } else if (!rec_read(rec, key, value, bytes, &version)) {
-    return 0;
+    return NULL;
   }
-  c->versions[c->rows] = version;
-  compare_decode(c, c->block + (size_t)c->rows * c->ask->segment->dim, value);
-  return 1;
+  g->versions[g->records] = version;
+  return value;
 }
 
 /* ---- few queries --------------------------------------------------------- */
@@ -182,18 +227,6 @@ static const char *rows_to_read(struct compare *c,
   (void)c;
   return rows->at;
 #endif
-}
-
-/* Compares a record that may be near the query in double. */
-static void compare_again(struct compare *c, size_t query,
-                          const struct rec *rec, uint64_t address,
-                          int from_disk) {
-  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-  double distance;
-  if (is_candidate(c, key, address) && take_record(c, rec, key, from_disk) &&
-      ask__distance(c->ask, query, c->block, &distance)) {
-    compare_take(c, query, key, distance, 0);
-  }
 }
 
 /* Does the float32 result rule the row out? */
@@ -253,38 +286,28 @@ static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
   return any != 0;
 }
 
-/* Checks the rows one by one, in a page where some may be near.  is_torn: a
-** writer was changing one of them. */
-static void compare_rows(struct compare *c, size_t query,
-                         const struct page_rows *rows, int is_torn) {
-  const struct layout *l = &c->core->layout;
+/* Marks the rows of a page that may be near the query.  is_torn: a writer was
+** changing one of them. */
+static void mark_near(struct compare *c, size_t query,
+                      const struct page_rows *rows, int is_torn) {
+  uint32_t stride = c->core->layout.rec_bytes;
   const char *at = rows->at;
-  for (uint32_t i = 0; i < rows->n; i++, at += l->rec_bytes) {
+  for (uint32_t i = 0; i < rows->n; i++, at += stride) {
     const struct rec *rec = (const struct rec *)(const void *)at;
-    uint64_t stamp = c->stamps[i];
-    if (rec_version(stamp) == 0) {
-      continue; /* never used */
-    }
     int is_open =
-        is_torn &&
-        (stamp & REC_BUSY ||
-         atomic_load_explicit(&rec->stamp, memory_order_relaxed) != stamp);
-    if (is_open || !is_left_out(c, query, i)) {
-      compare_again(c, query, rec,
-                    layout_address(l, rows->page, rows->first + i),
-                    rows->from_disk);
-    }
+        is_torn && (c->stamps[i] & REC_BUSY ||
+                    atomic_load_explicit(&rec->stamp, memory_order_relaxed) !=
+                        c->stamps[i]);
+    c->near[i] |= is_open ? NEAR_OPEN : is_left_out(c, query, i) ? 0 : NEAR_YES;
   }
 }
 
-static void compare_query(struct compare *c, size_t query,
-                          const struct page_rows *rows) {
+/* Compares the rows of a page with a query.  0: none is near. */
+static int compare_query(struct compare *c, size_t query,
+                         const struct page_rows *rows, const char *bytes) {
   const struct segment *segment = c->ask->segment;
   uint32_t stride = c->core->layout.rec_bytes;
-  uint64_t busy = read_stamps(c->stamps, rows->at, stride, rows->n);
-  const struct distance_rows of = {rows_to_read(c, rows) + REC_HEAD_BYTES +
-                                       segment->stored_at,
-                                   stride, rows->n};
+  const struct distance_rows of = {bytes, stride, rows->n};
   const float *to = c->ask->queries + query * segment->dim;
   if (is_l2(c)) {
     c->ask->ops->l2[segment->type](c->results, to, &of, segment->dim);
@@ -292,18 +315,123 @@ static void compare_query(struct compare *c, size_t query,
     c->ask->ops->dot[segment->type](c->results, c->squares, to, &of,
                                     segment->dim);
   }
-  int is_torn = !rows->from_disk &&
-                (busy || stamps_changed(c->stamps, rows->at, stride, rows->n));
-  if (is_torn || count_near(c, query, rows->n)) {
-    compare_rows(c, query, rows, is_torn);
+  int is_torn =
+      !rows->from_disk &&
+      (c->is_busy || stamps_changed(c->stamps, rows->at, stride, rows->n));
+  if (!is_torn && !count_near(c, query, rows->n)) {
+    return 0;
+  }
+  mark_near(c, query, rows, is_torn);
+  return 1;
+}
+
+/* Would a query take this key, with the row last gathered? */
+static int is_equal_taken(const struct compare *c, int64_t key) {
+  for (size_t query = 0; query < c->ask->n; query++) {
+    if (best_takes(&c->best, query, key, c->equal_far[query])) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Is the stored segment equal to that of the row last gathered?  Without a
+** writer: the stamp is still the one read before. */
+static int is_equal(const struct compare *c, const struct rec *rec,
+                    const char *segment, uint64_t stamp, int from_disk) {
+  if (!c->gather.rows || memcmp(c->equal, segment, c->equal_bytes) != 0) {
+    return 0;
+  }
+  fence_acquire();
+  return from_disk ||
+         atomic_load_explicit(&rec->stamp, memory_order_relaxed) == stamp;
+}
+
+/* Offers the records that were gathered for the last row. */
+static void compare_equal(struct compare *c) {
+  struct gathered *g = &c->gather;
+  for (size_t query = 0; g->records && query < c->ask->n; query++) {
+    if (is_row_taken(c, query, 0, c->equal_far[query])) {
+      compare_records(c, query, 0, c->equal_far[query]);
+    }
+  }
+  gathered__empty(g);
+}
+
+/* Compares a record that may be near, in double.  Its row becomes the last
+** one. */
+static void compare_again(struct compare *c, const struct rec *rec, int64_t key,
+                          uint64_t address, int from_disk) {
+  struct gathered *g = &c->gather;
+  compare_equal(c);
+  gathered__drop(g, g->rows);
+  const char *value = take_record(c, rec, key, from_disk);
+  if (!value) {
+    return;
+  }
+  memcpy(c->equal, value + c->ask->segment->stored_at, c->equal_bytes);
+  compare_decode(c, gathered_vector(g), value);
+  for (size_t query = 0; query < c->ask->n; query++) {
+    if (!ask__distance(c->ask, query, gathered_vector(g),
+                       &c->equal_far[query])) {
+      c->equal_far[query] = NAN;
+    }
+  }
+  gathered__add(g, key, address);
+  compare_equal(c);
+}
+
+/* Gathers one more record of the last row. */
+static void gathered_equal(struct compare *c, const struct rec *rec,
+                           int64_t key, uint64_t address, int from_disk) {
+  if (c->gather.value && !take_record(c, rec, key, from_disk)) {
+    return;
+  }
+  gathered__again(&c->gather, key, address);
+  if (c->gather.records == c->most) {
+    compare_equal(c);
+  }
+}
+
+/* Goes through the rows that are near. */
+static void compare_near(struct compare *c, const struct page_rows *rows,
+                         const char *bytes) {
+  const struct layout *l = &c->core->layout;
+  const char *at = rows->at;
+  for (uint32_t i = 0; i < rows->n; i++, at += l->rec_bytes) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    if (rec_version(c->stamps[i]) == 0 || !c->near[i]) {
+      continue; /* never used, or far */
+    }
+    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+    uint64_t address = layout_address(l, rows->page, rows->first + i);
+    if (!(c->near[i] & NEAR_OPEN) &&
+        is_equal(c, rec, bytes + (size_t)i * l->rec_bytes, c->stamps[i],
+                 rows->from_disk)) {
+      if (is_equal_taken(c, key)) {
+        gathered_equal(c, rec, key, address, rows->from_disk);
+      }
+    } else if (c->near[i] & NEAR_OPEN || c->ask->n > 1 ||
+               !is_left_out(c, 0, i)) {
+      compare_again(c, rec, key, address, rows->from_disk);
+    }
   }
 }
 
 void compare__rows(struct compare *c, const struct page_rows *rows) {
+  uint32_t stride = c->core->layout.rec_bytes;
+  int some = 0;
   emb_assert(!epoch_outside());
   emb_assert(rows->first + rows->n <= c->core->layout.slots);
+  memset(c->near, 0, rows->n);
+  c->is_busy = read_stamps(c->stamps, rows->at, stride, rows->n) != 0;
+  const char *bytes =
+      rows_to_read(c, rows) + REC_HEAD_BYTES + c->ask->segment->stored_at;
   for (size_t query = 0; query < c->ask->n; query++) {
-    compare_query(c, query, rows);
+    some |= compare_query(c, query, rows, bytes);
+  }
+  if (some) {
+    compare_near(c, rows, bytes);
   }
 }
 
@@ -331,45 +459,30 @@ static void compare_in_place(struct compare *c, const struct page_rows *rows) {
   }
 }
 
+/* Offers what compare__rows has gathered and not offered yet. */
+static void compare_rest(struct extents *e, int all) {
+  struct epoch *epoch = &e->search->core->epoch;
+  if (all && e->compare.gather.records) {
+    epoch_enter(epoch, e->slot);
+    compare_equal(&e->compare);
+    epoch_leave(e->slot);
+  }
+}
+
 /* ---- several queries ----------------------------------------------------- */
 
-/* State of a row of the block; 0: not looked up yet. */
-enum { LIVE_YES = 1, LIVE_NO };
-
-/* May the row be an answer to any query? */
-static int row_is_live(struct compare *c, uint32_t row) {
-  if (!c->is_live[row]) {
-    c->is_live[row] =
-        is_candidate(c, c->keys[row], c->addresses[row]) ? LIVE_YES : LIVE_NO;
-  }
-  return c->is_live[row] == LIVE_YES;
-}
-
-/* Rows that were never trained are all equal, and each is as near as the k-th.
-** The distance is computed for the first one only. */
-static void note_equal(struct compare *c, const float *vector) {
-  size_t bytes = c->ask->segment->dim * sizeof(float);
-  if (!c->equals || memcmp(c->equal, vector, bytes) != 0) {
-    memcpy(c->equal, vector, bytes);
-    c->equals++;
-  }
-}
-
-/* Compares a row of the block, recorded in `equal`, that may be near a
-** query. */
+/* Compares a row of the block that may be near a query. */
 static void compare_block_row(struct compare *c, size_t query, uint32_t row) {
-  const struct ask *ask = c->ask;
-  double *distance = &c->equal_far[query];
-  if (c->equal_to[query] != c->equals) {
-    c->equal_to[query] = c->equals;
-    if (!ask__distance(ask, query, c->equal, distance)) {
-      *distance = NAN;
-    }
+  const float *vector = c->gather.vectors + row * c->gather.dim;
+  double distance;
+  if (!ask__distance(c->ask, query, vector, &distance) ||
+      !is_row_taken(c, query, row, distance)) {
+    return;
   }
-  if (best_takes(&c->best, query, c->keys[row], *distance) &&
-      row_is_live(c, row)) {
-    compare_take(c, query, c->keys[row], *distance, row);
+  if (!c->gather.list[row].is_sorted && c->ask->n >= SORTS_QUERIES) {
+    gathered__sort(&c->gather, row);
   }
+  compare_records(c, query, row, distance);
 }
 
 static size_t all_of(uint32_t *to, size_t n) {
@@ -384,7 +497,7 @@ static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
                          size_t from, size_t n) {
   const struct ask *ask = c->ask;
   size_t dim = ask->segment->dim, width = distance_width(ask->ops, n);
-  const float *block = c->block + (size_t)first * dim;
+  const float *block = c->gather.vectors + (size_t)first * dim;
   const struct distance_rows of = {block, dim * sizeof(float), rows};
   const float *least = c->least + from;
   ask->ops->tile[EMB_F32](c->results, c->squares, c->panels + from * dim, width,
@@ -395,9 +508,6 @@ static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
     int exact = row_terms(c, c->squares[row], &factor, &add);
     size_t picked = exact ? c->pick(c->picked, results, least, n, factor, add)
                           : all_of(c->picked, n);
-    if (picked) {
-      note_equal(c, block + row * dim);
-    }
     for (size_t i = 0; i < picked; i++) {
       compare_block_row(c, from + c->picked[i], first + row);
     }
@@ -409,7 +519,6 @@ static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
 static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
   struct compare *c = &e->compare;
   struct epoch *epoch = &e->search->core->epoch;
-  memset(c->is_live + first, 0, rows);
   for (size_t from = 0; from < c->ask->n && exact_goes_on(e);
        from += c->width) {
     size_t left = c->ask->n - from;
@@ -421,20 +530,20 @@ static void compare_block(struct extents *e, uint32_t first, uint32_t rows) {
 
 void compare__blocks(struct extents *e, int all) {
   struct compare *c = &e->compare;
-  emb_assert(epoch_outside());
-  size_t dim = c->ask->segment->dim;
+  struct gathered *g = &c->gather;
   uint32_t at = 0, n;
-  for (; at < c->rows && (all || c->rows - at >= c->room); at += n) {
-    n = c->rows - at < c->room ? c->rows - at : c->room;
+  emb_assert(epoch_outside());
+  if (!c->width) {
+    compare_rest(e, all);
+    return;
+  }
+  all = all || g->records >= c->most;
+  for (; at < g->rows && (all || g->rows - at >= c->room); at += n) {
+    n = g->rows - at < c->room ? g->rows - at : c->room;
     compare_block(e, at, n);
   }
-  c->rows -= at;
-  if (at && c->rows) {
-    memmove(c->keys, c->keys + at, c->rows * sizeof *c->keys);
-    memmove(c->addresses, c->addresses + at, c->rows * sizeof *c->addresses);
-    memmove(c->block, c->block + at * dim, c->rows * dim * sizeof *c->block);
-    memmove(c->versions, c->versions + at, c->rows * sizeof *c->versions);
-    memmove(c->values, c->values + at * c->value, c->rows * c->value);
+  if (at) {
+    gathered__drop(g, at);
   }
 }
 
@@ -445,11 +554,13 @@ static void compare_gather(struct compare *c, const struct page_rows *rows) {
     const struct rec *rec = (const struct rec *)(const void *)at;
     uint64_t stamp = atomic_load_explicit(&rec->stamp, memory_order_acquire);
     int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-    if (rec_version(stamp) == 0 || !take_record(c, rec, key, rows->from_disk)) {
-      continue;
+    const char *value = rec_version(stamp) == 0
+                            ? NULL
+                            : take_record(c, rec, key, rows->from_disk);
+    if (value) {
+      compare_decode(c, gathered_vector(&c->gather), value);
+      gathered__add(&c->gather, key, layout_address(l, rows->page, i));
     }
-    c->keys[c->rows] = key;
-    c->addresses[c->rows++] = layout_address(l, rows->page, i);
   }
 }
 
@@ -465,6 +576,23 @@ void compare__page(struct compare *c, const struct page_rows *rows) {
 
 /* ---- memory -------------------------------------------------------------- */
 
+static int compare_gathers(struct compare *c) {
+  const struct ask *ask = c->ask;
+  size_t stored = c->core->layout.vector_bytes + 8;
+  uint32_t slots = c->width ? c->core->layout.slots : 1;
+  int wanted = ask->vectors || ask->versions;
+  size_t most = wanted ? EQUAL_BYTES / stored : EQUAL_ROWS;
+  c->most = most > EQUAL_ROWS ? EQUAL_ROWS : (uint32_t)most;
+  c->most = c->most < c->room ? c->room : c->most;
+  const struct gathered_form form = {
+      .rows = c->room + slots,
+      .records = c->most + slots,
+      .dim = ask->segment->dim,
+      .value = wanted ? stored / 8 * 8 : 0,
+      .values = wanted ? stored * (c->most + slots) : stored};
+  return gathered__init(&c->gather, c->core->env, &form);
+}
+
 static int compare_room(struct compare *c) {
   const struct ask *ask = c->ask;
   struct env *env = c->core->env;
@@ -473,7 +601,8 @@ static int compare_room(struct compare *c) {
   block = block < 12 ? 12 : block > COMPARE_ROWS_MAX ? COMPARE_ROWS_MAX : block;
   c->room = c->width ? (uint32_t)block : 1;
   size_t rows = c->width ? block : slots;
-  size_t gathered = c->width ? block + slots : 1;
+  int rc = compare_gathers(c);
+  c->equal_bytes = dim * (ask->segment->type == EMB_F16 ? 2 : sizeof(float));
   c->results =
       env->allocate(env, rows * (c->width ? c->width : 1) * sizeof(float));
   c->squares = env->allocate(env, rows * sizeof *c->squares);
@@ -481,25 +610,14 @@ static int compare_room(struct compare *c) {
   c->picked = env->allocate(env, (c->width + 1) * sizeof *c->picked);
   c->lengths = env->allocate(env, ask->n * sizeof *c->lengths);
   c->stamps = env->allocate(env, slots * sizeof *c->stamps);
+  c->near = env->allocate(env, slots);
   c->page = env->allocate(env, c->core->layout.page_bytes);
-  size_t value = c->core->layout.vector_bytes + 8;
-  int wanted = c->width && (ask->vectors || ask->versions);
-  c->value = wanted ? value / 8 * 8 : 0;
-  c->values = env->allocate(env, value * (wanted ? gathered : 1));
-  c->versions = env->allocate(env, gathered * sizeof *c->versions);
-  c->block = env->allocate(env, gathered * dim * sizeof *c->block + 64);
-  c->keys = env->allocate(env, gathered * sizeof *c->keys);
-  c->addresses = env->allocate(env, gathered * sizeof *c->addresses);
-  c->is_live = env->allocate(env, gathered);
-  c->equal = env->allocate(env, dim * sizeof *c->equal);
-  c->equal_to = env->allocate(env, ask->n * sizeof *c->equal_to);
-  c->equal_far = env->allocate(env, ask->n * sizeof *c->equal_far);
+  c->equal = env->allocate(env, c->equal_bytes);
   c->panels = env->allocate(
       env, distance_panel_floats(ask->ops, ask->n, dim) * sizeof(float) + 64);
-  return c->results && c->squares && c->least && c->picked && c->lengths &&
-                 c->stamps && c->page && c->values && c->versions && c->block &&
-                 c->keys && c->addresses && c->is_live && c->equal &&
-                 c->equal_to && c->equal_far && c->panels
+  return !rc && c->results && c->squares && c->least && c->picked &&
+                 c->lengths && c->stamps && c->near && c->page && c->equal &&
+                 c->panels
              ? EMB_OK
              : EMB_NOMEM;
 }
@@ -529,7 +647,6 @@ int compare__init(struct compare *c, const struct ask *ask) {
     emb_distance(EMB_DOT, ask->queries + i * dim, ask->queries + i * dim,
                  (uint32_t)dim, &minus);
     c->lengths[i] = -minus;
-    c->equal_to[i] = 0;
     compare_limit(c, i);
   }
   return EMB_OK;
@@ -546,13 +663,7 @@ void compare__free(struct compare *c) {
   env->release(env, c->lengths);
   env->release(env, c->stamps);
   env->release(env, c->page);
-  env->release(env, c->values);
-  env->release(env, c->versions);
-  env->release(env, c->block);
-  env->release(env, c->keys);
-  env->release(env, c->addresses);
-  env->release(env, c->is_live);
+  env->release(env, c->near);
   env->release(env, c->equal);
-  env->release(env, c->equal_to);
-  env->release(env, c->equal_far);
+  gathered__free(&c->gather, env);
 }

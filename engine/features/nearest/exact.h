@@ -10,7 +10,12 @@
 
 #include "engine/math/vec/pick.h"
 #include "engine/table/scan/scan.h"
+#include "gathered.h"
 #include "nearest.h"
+
+/* More queries than this are compared in blocks: for fewer, copying each row
+** costs more than it saves. */
+#define FEW_QUERIES 3
 
 /* Shared by all threads of a search. */
 struct search {
@@ -26,7 +31,8 @@ struct search {
 };
 
 /* Compares rows with queries.  With few queries the rows of a page are compared
-** in place; with more, rows are first gathered into a block. */
+** in place, and only records equal to the last near row are gathered; with
+** more, all rows are first gathered into a block. */
 struct compare {
   const struct ask *ask;
   const struct core *core;
@@ -37,24 +43,19 @@ struct compare {
   float *squares; /* of the same rows */
   float *least;   /* of each query: see compare.c */
   pick_form *pick;
-  uint32_t *picked;   /* queries of a block's row */
-  double *lengths;    /* sums of squares of the queries */
-  uint64_t *stamps;   /* of a page's rows, before they were compared */
-  char *page;         /* under ThreadSanitizer, a copy */
-  char *values;       /* one stored record, or those of all gathered rows
-                         if records are wanted */
-  size_t value;       /* stride of `values` in bytes, or 0 */
-  uint64_t *versions; /* of values */
-  float *block;       /* gathered rows, decoded */
-  int64_t *keys;      /* keys of the gathered rows */
-  uint64_t *addresses;
-  uint32_t rows;      /* gathered: less than a block plus a page */
-  uint32_t room;      /* of a block */
-  uint8_t *is_live;   /* of a block's rows: see LIVE_ */
-  float *equal;       /* the last row offered */
-  uint64_t equals;    /* the number of that row */
-  uint64_t *equal_to; /* per query: number of the row of equal_far */
-  double *equal_far;  /* per query: distance of that row */
+  uint32_t *picked; /* queries of a block's row */
+  double *lengths;  /* sums of squares of the queries */
+  uint64_t *stamps; /* of a page's rows, before they were compared */
+  char *page;       /* under ThreadSanitizer, a copy */
+  uint8_t *near;    /* of a page's rows: see NEAR_ in compare.c */
+  int is_busy;      /* was a writer in the page? */
+  struct gathered gather;
+  uint32_t room; /* rows of a block */
+  uint32_t most; /* records gathered before they are compared */
+  /* Few queries: the row last gathered, as stored, and its distances. */
+  char *equal;
+  size_t equal_bytes;
+  double equal_far[FEW_QUERIES];
   struct best best;
 };
 
@@ -113,12 +114,14 @@ struct page_rows {
 /* compare.c */
 int compare__init(struct compare *c, const struct ask *ask);
 void compare__free(struct compare *c);
-/* Compares some rows in memory with few queries.  Inside the epoch. */
+/* Compares some rows in memory with few queries.  Inside the epoch; the search
+** must end with compare__blocks. */
 void compare__rows(struct compare *c, const struct page_rows *rows);
 /* Compares or gathers the rows of a page.  Inside the epoch; call
 ** compare__blocks after leaving it. */
 void compare__page(struct compare *c, const struct page_rows *rows);
-/* Compares the gathered rows in whole blocks; all: also the rest. */
+/* Compares the gathered rows in whole blocks; all: also the rest.  Outside the
+** epoch. */
 void compare__blocks(struct extents *e, int all);
 
 /* limit.c */

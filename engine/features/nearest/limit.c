@@ -77,6 +77,7 @@ static int limit_of(struct limit_sample *sample, double *limit) {
     all = limit_some(sample);
     rc = session_poll(s);
   }
+  compare__blocks(sample->e, 1);
   if (all) {
     *limit = best_limit(&sample->e->compare.best, 0);
   }
