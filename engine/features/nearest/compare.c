@@ -286,6 +286,15 @@ static int stamps_changed(const uint64_t *from, const char *at, uint32_t stride,
   return any != 0;
 }
 
+/* As mark_near without writers, for l2. */
+static void mark_near_l2(struct compare *c, size_t query, uint32_t rows) {
+  const float *results = c->results;
+  float least = c->least[query];
+  for (uint32_t i = 0; i < rows; i++) {
+    c->near[i] |= !(results[i] > least);
+  }
+}
+
 /* Marks the rows of a page that may be near the query.  is_torn: a writer was
 ** changing one of them. */
 static void mark_near(struct compare *c, size_t query,
@@ -321,25 +330,53 @@ static int compare_query(struct compare *c, size_t query,
   if (!is_torn && !count_near(c, query, rows->n)) {
     return 0;
   }
-  mark_near(c, query, rows, is_torn);
+  if (!is_torn && is_l2(c)) {
+    mark_near_l2(c, query, rows->n);
+  } else {
+    mark_near(c, query, rows, is_torn);
+  }
   return 1;
 }
 
-/* Would a query take this key, with the row last gathered? */
-static int is_equal_taken(const struct compare *c, int64_t key) {
+/* Computes which keys a query would take with the row last gathered: all, or
+** those below c->equal_key.  Call when the row or a limit has changed. */
+static void compare_equal_keys(struct compare *c) {
+  const struct best *best = &c->best;
+  c->equal_all = 0;
+  c->equal_key = INT64_MIN;
   for (size_t query = 0; query < c->ask->n; query++) {
-    if (best_takes(&c->best, query, key, c->equal_far[query])) {
-      return 1;
+    const struct best_row *farthest = &best->rows[query * best->k];
+    double distance = c->equal_far[query];
+    if (best_takes(best, query, INT64_MAX, distance)) {
+      c->equal_all = 1;
+    } else if (best_takes(best, query, INT64_MIN, distance) &&
+               farthest->key > c->equal_key) {
+      c->equal_key = farthest->key;
     }
   }
-  return 0;
+}
+
+/* As memcmp(a, b, n) == 0, but without a call for short vectors. */
+static int is_same_bytes(const char *a, const char *b, size_t n) {
+  for (; n >= 8; a += 8, b += 8, n -= 8) {
+    uint64_t x, y;
+    memcpy(&x, a, 8);
+    memcpy(&y, b, 8);
+    if (x != y) {
+      return 0;
+    }
+    if (n > 128) {
+      return memcmp(a, b, n) == 0;
+    }
+  }
+  return n == 0 || memcmp(a, b, n) == 0;
 }
 
 /* Is the stored segment equal to that of the row last gathered?  Without a
 ** writer: the stamp is still the one read before. */
 static int is_equal(const struct compare *c, const struct rec *rec,
                     const char *segment, uint64_t stamp, int from_disk) {
-  if (!c->gather.rows || memcmp(c->equal, segment, c->equal_bytes) != 0) {
+  if (!c->gather.rows || !is_same_bytes(c->equal, segment, c->equal_bytes)) {
     return 0;
   }
   fence_acquire();
@@ -356,6 +393,7 @@ static void compare_equal(struct compare *c) {
     }
   }
   gathered__empty(g);
+  compare_equal_keys(c);
 }
 
 /* Compares a record that may be near, in double.  Its row becomes the last
@@ -404,16 +442,18 @@ static void compare_near(struct compare *c, const struct page_rows *rows,
       continue; /* never used, or far */
     }
     int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-    uint64_t address = layout_address(l, rows->page, rows->first + i);
     if (!(c->near[i] & NEAR_OPEN) &&
         is_equal(c, rec, bytes + (size_t)i * l->rec_bytes, c->stamps[i],
                  rows->from_disk)) {
-      if (is_equal_taken(c, key)) {
-        gathered_equal(c, rec, key, address, rows->from_disk);
+      if (c->equal_all || key < c->equal_key) {
+        gathered_equal(c, rec, key,
+                       layout_address(l, rows->page, rows->first + i),
+                       rows->from_disk);
       }
     } else if (c->near[i] & NEAR_OPEN || c->ask->n > 1 ||
                !is_left_out(c, 0, i)) {
-      compare_again(c, rec, key, address, rows->from_disk);
+      compare_again(c, rec, key, layout_address(l, rows->page, rows->first + i),
+                    rows->from_disk);
     }
   }
 }

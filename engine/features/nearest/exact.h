@@ -56,6 +56,8 @@ struct compare {
   char *equal;
   size_t equal_bytes;
   double equal_far[FEW_QUERIES];
+  int equal_all;     /* some query would take it with any key, */
+  int64_t equal_key; /* or else only with a key below this one */
   struct best best;
 };
 
