@@ -202,6 +202,18 @@ const struct ext_help ext_help_options[] = {
      .errors = HELP_UNKNOWN_VALUE,
      .in_transaction = "yes",
      .page = "processes.md#without-serving"},
+    {.name = "hidden_prefix",
+     .kind = "table option",
+     .signature = "hidden_prefix='emb_'",
+     .arguments = "a letter or _, then letters, digits and _, at most 32; "
+                  "default none",
+     .result = "the names of the hidden columns begin with it, so that a join "
+               "with a table that has a column like k or version is not "
+               "ambiguous",
+     .errors = "SQLITE_ERROR if it is not such a text, or if another column "
+               "then has the name of a hidden one",
+     .in_transaction = "yes",
+     .page = "options.md"},
     {.name = "optimizer",
      .kind = "column option",
      .signature = "vector FLOAT[64] optimizer=adagrad",

@@ -78,8 +78,6 @@ static int keyword_read(const char **at, const char *word) {
 static int check_name(const struct ext_options *options, const char *name,
                       char **err) {
   int times = 0;
-  if (ext_column_is_reserved(name))
-    return ext_error(err, SQLITE_ERROR, "column name is reserved: %s", name);
   if (options->key)
     times += sqlite3_stricmp(name, options->key) == 0;
   for (uint32_t i = 0; i < ext_vectors(options); i++)
@@ -298,6 +296,21 @@ static int parse_argument(struct ext_options *options, const char *text,
   return rc;
 }
 
+/* No column may have the name of a hidden one, which depends on an option. */
+static int check_reserved(const struct ext_options *options, char **err) {
+  const char *bad = NULL;
+  for (int i = options->aux_count - 1; i >= 0; i--)
+    if (ext_column_is_reserved(options, options->aux[i].name))
+      bad = options->aux[i].name;
+  for (uint32_t i = ext_vectors(options); i-- > 0;)
+    if (ext_column_is_reserved(options, options->vectors[i]))
+      bad = options->vectors[i];
+  if (ext_column_is_reserved(options, options->key))
+    bad = options->key;
+  return bad ? ext_error(err, SQLITE_ERROR, "column name is reserved: %s", bad)
+             : SQLITE_OK;
+}
+
 /* Derives and checks what depends on all arguments. */
 static int arguments_finish(struct ext_options *options, char **err) {
   emb_config *config = &options->config;
@@ -336,5 +349,8 @@ int ext_arguments_parse(struct ext_options *options, int argc,
                      "FLOAT[64]");
   if (options->key == NULL)
     options->key = sqlite3_mprintf("key");
-  return options->key ? arguments_finish(options, err) : SQLITE_NOMEM;
+  if (options->key == NULL)
+    return SQLITE_NOMEM;
+  rc = check_reserved(options, err);
+  return rc == SQLITE_OK ? arguments_finish(options, err) : rc;
 }

@@ -54,10 +54,10 @@ int ext_change_constraint(struct ext_table *table, const char *kind) {
 }
 
 static int generated_error(struct ext_table *table, const char *action,
-                           const char *column) {
+                           const char *prefix, const char *column) {
   sqlite3_free(table->base.zErrMsg);
-  table->base.zErrMsg =
-      sqlite3_mprintf("cannot %s generated column \"%s\"", action, column);
+  table->base.zErrMsg = sqlite3_mprintf("cannot %s generated column \"%s%s\"",
+                                        action, prefix, column);
   return SQLITE_ERROR;
 }
 
@@ -90,15 +90,17 @@ static const struct ext_column *first_column(int set) {
 ** that no row has. */
 static int check_writable(struct ext_table *table, int set, int is_insert,
                           char **err) {
+  const char *prefix = ext_column_prefix(&ext_vtab(table)->options);
   int bad = set & ~(is_insert ? MAY_INSERT : MAY_UPDATE);
   const struct ext_column *column;
   if (bad == 0)
     return SQLITE_OK;
   column = first_column(bad);
   if (column->rules & EXT_GENERATED)
-    return generated_error(table, is_insert ? "INSERT into" : "UPDATE",
+    return generated_error(table, is_insert ? "INSERT into" : "UPDATE", prefix,
                            column->name);
-  return ext_error(err, SQLITE_ERROR, "cannot write column %s",
+  return ext_error(err, SQLITE_ERROR, "cannot write column %s%s",
+                   column->name ? prefix : "",
                    column->name ? column->name : table->name);
 }
 

@@ -16,6 +16,7 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 #define TIMEOUT_MS_DEFAULT 5000
+#define PREFIX_MAX 32
 
 /* The location of a value; IN_COLUMN: of a vector column's own value. */
 #define IN_COLUMN(field) .in_column = offsetof(emb_segment, field)
@@ -24,6 +25,18 @@ SQLITE_EXTENSION_INIT3
   .width = sizeof((struct ext_options *)0)->field
 #define TUNES(least_, most_)                                                   \
   .kind = EXT_NUMBER, .change = EXT_AT_OPEN, .least = (least_), .most = (most_)
+
+/* The names are used without quotes. */
+static int check_prefix(const char *text, emb_err *why) {
+  size_t n = text_name(text);
+  if (n > 0 && n <= PREFIX_MAX && text[n] == 0 && !text_is_digit(text[0]))
+    return EMB_OK;
+  sqlite3_snprintf((int)sizeof why->text, why->text,
+                   "hidden_prefix must be a letter or _, then letters, digits "
+                   "and _, at most %d in all, got '%s'",
+                   PREFIX_MAX, text);
+  return EMB_RANGE;
+}
 
 static const struct ext_option option_rows[] = {
     {.name = "memory",
@@ -195,6 +208,13 @@ static const struct ext_option option_rows[] = {
      .flag = EMB_OPEN_ALONE,
      .initial = "on",
      .help = "Several processes use the table through the one that owns it"},
+    {.name = "hidden_prefix",
+     .kind = EXT_TEXT,
+     IN(hidden_prefix),
+     .check = check_prefix,
+     .legal = "one prefix",
+     .initial = "",
+     .help = "The names of the hidden columns begin with it"},
 };
 enum { OPTIONS = sizeof option_rows / sizeof option_rows[0] };
 

@@ -122,8 +122,6 @@ const struct ext_column *ext_column(int column);
 static inline int ext_column_is_hidden(int column) {
   return column >= EXT_FIRST_HIDDEN && column < EXT_MORE;
 }
-/* Is this the name of a hidden column that no other column may have? */
-int ext_column_is_reserved(const char *name);
 /* The column's bit in a set of hidden columns. */
 static inline int ext_column_bit(int column) {
   return 1 << (column - EXT_FIRST_HIDDEN);
@@ -147,12 +145,20 @@ struct ext_options {
   char *vectors[EMB_SEGMENTS_MAX]; /* names of the vector columns */
   struct ext_aux_column *aux;
   int aux_count;
-  int engine_commit; /* commit='engine' */
-  emb_config config; /* all but patience and flags that depend on the opening;
-                        dim is that of a row, segments points to the next */
+  int engine_commit;   /* commit='engine' */
+  char *hidden_prefix; /* of the hidden columns' names; NULL: none */
+  emb_config config;   /* all but patience and flags that depend on the opening;
+                          dim is that of a row, segments points to the next */
   emb_segment segments[EMB_SEGMENTS_MAX];
   int optimized; /* some vector has an optimizer */
 };
+
+/* Is this the name of a hidden column that no other column may have? */
+int ext_column_is_reserved(const struct ext_options *options, const char *name);
+/* What the names of the hidden columns begin with, except the command's. */
+static inline const char *ext_column_prefix(const struct ext_options *options) {
+  return options->hidden_prefix ? options->hidden_prefix : "";
+}
 
 /* The number of vector columns. */
 static inline uint32_t ext_vectors(const struct ext_options *options) {

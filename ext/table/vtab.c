@@ -105,12 +105,14 @@ static void declare_number(struct ext_table *table, sqlite3_str *sql,
 static void declare_hidden(const struct ext_table *table, sqlite3_str *sql,
                            const struct ext_column *column,
                            const char *command) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  const char *prefix = column->name ? ext_column_prefix(options) : "";
   const char *name = column->name ? column->name : command;
-  int yields = column->rules & EXT_YIELDS &&
+  int yields = column->rules & EXT_YIELDS && !prefix[0] &&
                (sqlite3_stricmp(name, table->name) == 0 ||
-                is_users_column(&ext_vtab(table)->options, name));
-  sqlite3_str_appendf(sql, ", \"%s%w\" %s HIDDEN", yields ? "emb_" : "", name,
-                      column->type);
+                is_users_column(options, name));
+  sqlite3_str_appendf(sql, ", \"%s%s%w\" %s HIDDEN", yields ? "emb_" : "",
+                      prefix, name, column->type);
 }
 
 static int vtab_declare(struct ext_table *table, char **err) {
@@ -120,7 +122,8 @@ static int vtab_declare(struct ext_table *table, char **err) {
   sqlite3_str *sql = sqlite3_str_new(db);
   char *text;
   int rc;
-  if (ext_column_is_reserved(command) || is_users_column(options, command))
+  if (ext_column_is_reserved(options, command) ||
+      is_users_column(options, command))
     command = "command";
   sqlite3_str_appendf(sql, "CREATE TABLE x(\"%w\" %s PRIMARY KEY, \"%w\" BLOB",
                       options->key, options->text_key ? "TEXT" : "INTEGER",
