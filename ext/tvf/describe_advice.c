@@ -14,11 +14,11 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 /* The engine itself leaves as much waste in a small table (kernel/space.h). */
-#define WASTE_MIN (1 << 20)
+#define KEPT_WASTE_MIN (1 << 20)
 /* Calls of clients after which few keys per call are worth a remark, and the
 ** number of keys that is few. */
-#define CALLS_MIN 10000
-#define KEYS_FEW 4
+#define CLIENT_CALLS_MIN 10000
+#define CLIENT_KEYS_FEW 4
 
 static void advise(struct describe_rows *rows, char *sql, char *reason) {
   ext_describe_add(rows, "advice", sql, reason);
@@ -55,14 +55,6 @@ static char *advice_call(const struct describe_facts *facts,
   return sql;
 }
 
-/* What to say if the statement acts only in the process that owns the store. */
-static const char *advice_where(const struct describe_facts *facts) {
-  return ext_describe_number(facts, "owner") ||
-                 !ext_describe_number(facts, "owner_pid")
-             ? ""
-             : "; run it in the owner's process";
-}
-
 /* ---- memory -------------------------------------------------------------- */
 
 /* Twice the memory, or what all rows need if that is less. */
@@ -84,9 +76,8 @@ static void advise_more_memory(const struct describe_facts *facts,
   if (size)
     advise(rows, advice_command(facts, command, size),
            sqlite3_mprintf("%lld.%lld %% of the recent reads were served from "
-                           "memory, with twice the memory %lld.%lld %%%s",
-                           recent / 10, recent % 10, twice / 10, twice % 10,
-                           advice_where(facts)));
+                           "memory, with twice the memory %lld.%lld %%",
+                           recent / 10, recent % 10, twice / 10, twice % 10));
   else
     rows->rc = SQLITE_NOMEM;
   sqlite3_free(size);
@@ -160,7 +151,7 @@ static void advise_kept(const struct describe_facts *facts,
 static void advise_space(const struct describe_facts *facts,
                          struct describe_rows *rows) {
   sqlite3_int64 live = ext_describe_number(facts, "live_bytes");
-  sqlite3_int64 most = live + WASTE_MIN;
+  sqlite3_int64 most = live + KEPT_WASTE_MIN;
   sqlite3_int64 waste = ext_describe_number(facts, "log_bytes") -
                         ext_describe_number(facts, "dead_bytes") - live;
   if (waste > most && ext_describe_number(facts, "kept_bytes") > most)
@@ -220,24 +211,26 @@ static void advise_index(const struct describe_facts *facts,
   }
 }
 
-/* The keys of all sessions since the opening, over the calls of the clients
-** that are there now: at least the keys per call of a client. */
+/* The keys that all sessions have read since the opening, over the calls of the
+** clients that are there now: at least the keys per call of a client, if most
+** of the calls read. */
 static void advise_clients(const struct describe_facts *facts,
                            struct describe_rows *rows) {
-  sqlite3_int64 keys = ext_describe_number(facts, "get_keys") +
-                       ext_describe_number(facts, "put_keys") +
-                       ext_describe_number(facts, "rmw_keys") +
-                       ext_describe_number(facts, "delete_keys");
+  uint64_t keys = (uint64_t)ext_describe_number(facts, "get_keys");
+  int is_text = ext_vtab(facts->table)->options.text_key;
   uint64_t calls = 0;
   for (size_t i = 1; i < facts->client_count; i++)
     calls += facts->clients[i].calls;
-  if (calls < CALLS_MIN || (uint64_t)keys / calls >= KEYS_FEW)
+  if (calls < CLIENT_CALLS_MIN || keys < calls / 2 ||
+      keys / calls >= CLIENT_KEYS_FEW)
     return;
   char *name = ext_describe_full_name(facts->table);
   if (name)
-    advise(rows, sqlite3_mprintf("SELECT emb_get(%Q, :keys)", name),
-           sqlite3_mprintf("clients have made %llu calls for %lld keys; a call "
-                           "to the owner takes thousands of keys",
+    advise(rows,
+           sqlite3_mprintf("SELECT emb_get(%Q, %Q)", name,
+                           is_text ? "[\"a\",\"b\",\"c\"]" : "[1,2,3]"),
+           sqlite3_mprintf("clients have made %llu calls, and %llu keys were "
+                           "read: a call to the owner takes thousands of keys",
                            calls, keys));
   else
     rows->rc = SQLITE_NOMEM;
