@@ -8,10 +8,9 @@
 ** A ROW     describes one name of one kind.  A name may have rows of several
 **           kinds: emb_snapshot is a function and a table-valued function.
 ** FILES     functions.c, arithmetic.c, tables.c, statements.c, options.c and
-**           words.c have the rows, statistics.c those of emb_stats, and data.c
-*and policies.c those of choosing
-**           training data, which -DEMB_OMIT_DATA leaves out.  help.c is the
-**           table-valued function.
+**           words.c have the rows, statistics.c those of emb_stats, and
+**           data.c and policies.c those of choosing training data, which
+**           -DEMB_OMIT_DATA leaves out.  help.c is the table-valued function.
 ** COMPLETE  tests/sql/help.test fails if something is registered or accepted
 **           that has no row, or has a row and is not.
 ** THREADS   Constants only.

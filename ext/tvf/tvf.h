@@ -4,10 +4,9 @@
 **
 ** ROLE      tvf.c is the sqlite3_module of all of them; every other file has
 **           one or two, each described by a struct ext_tvf (emb_nearest has its
-**           options in nearest_options.c, emb_describe its rows in
-**           describe_rows.c and describe_advice.c).  Uses fn/ for the
-*arguments,
-**           backup/, and the folders below.
+**           options in nearest_options.c; describe.h lists the files of
+**           emb_describe).  Uses fn/ for the arguments, backup/, and the
+**           folders below.
 ** ARGUMENTS  are hidden columns side by side: f(1, 2) and `a = 1 AND b = 2` are
 **            the same to SQLite.  A plan that lacks a required argument,
 **            because of an OR or by mistake, costs more than any other, and its
