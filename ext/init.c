@@ -96,10 +96,11 @@ static int register_tables(struct ext_conn *conn) {
       ext_tvf_snapshot_register, ext_tvf_delta_register,
       ext_tvf_evicted_register,  ext_tvf_keys_register,
       ext_tvf_nearest_register,  ext_tvf_stats_register,
-      ext_tvf_tables_register,   ext_tvf_backup_register,
-      ext_tvf_progress_register, ext_tvf_clients_register,
-      ext_tvf_serve_register,    ext_tvf_pending_register,
-      ext_tvf_sample_register,   ext_fn_bag_register};
+      ext_tvf_describe_register, ext_tvf_tables_register,
+      ext_tvf_backup_register,   ext_tvf_progress_register,
+      ext_tvf_clients_register,  ext_tvf_serve_register,
+      ext_tvf_pending_register,  ext_tvf_sample_register,
+      ext_fn_bag_register};
   int rc;
   /* Each module and function holds a reference, and so does our caller. */
   emb_assert(!conn->has_tables || conn->refs > 1);

@@ -22,6 +22,7 @@ SQLITE_EXTENSION_INIT3
 static const struct ext_help *const help_lists[] = {
     ext_help_functions,  ext_help_arithmetic, ext_help_tables,
     ext_help_statements, ext_help_options,    ext_help_words,
+    ext_help_statistics,
 #ifndef EMB_OMIT_DATA
     ext_help_data,       ext_help_policies,
 #endif
@@ -174,8 +175,8 @@ static int help_disconnect(sqlite3_vtab *table) {
 static int help_best_index(sqlite3_vtab *table, sqlite3_index_info *info) {
   (void)table;
   info->idxNum = HELP_NONE;
-  info->estimatedCost = 300;
-  info->estimatedRows = 300;
+  info->estimatedCost = 500;
+  info->estimatedRows = 500;
   for (int i = 0; i < info->nConstraint; i++) {
     if (info->aConstraint[i].iColumn != HELP_COLUMN_WORD ||
         info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)

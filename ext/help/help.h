@@ -8,9 +8,9 @@
 ** A ROW     describes one name of one kind.  A name may have rows of several
 **           kinds: emb_snapshot is a function and a table-valued function.
 ** FILES     functions.c, arithmetic.c, tables.c, statements.c, options.c and
-**           words.c have the rows, and data.c and policies.c those of choosing
-**           training data, which -DEMB_OMIT_DATA leaves out.  help.c is the
-**           table-valued function.
+**           words.c have the rows, statistics.c those of emb_stats, and
+**           data.c and policies.c those of choosing training data, which
+**           -DEMB_OMIT_DATA leaves out.  help.c is the table-valued function.
 ** COMPLETE  tests/sql/help.test fails if something is registered or accepted
 **           that has no row, or has a row and is not.
 ** THREADS   Constants only.
@@ -39,6 +39,7 @@ extern const struct ext_help ext_help_tables[];
 extern const struct ext_help ext_help_statements[];
 extern const struct ext_help ext_help_options[];
 extern const struct ext_help ext_help_words[];
+extern const struct ext_help ext_help_statistics[];
 extern const struct ext_help ext_help_data[];
 extern const struct ext_help ext_help_policies[];
 

@@ -8,13 +8,14 @@ from the rows of `emb_help`; change those, in `ext/help/`.
 ```sql
 SELECT kind, signature, in_transaction FROM emb_help(''apply'');
 SELECT name FROM emb_help(''neighbour'') WHERE kind IN (''statement'', ''table-valued function'');
-SELECT name, kind FROM emb_help(''stalenes'');
+SELECT name, kind FROM emb_help(''stalness'');
 ```
 ```text
 function|emb_apply(table, keys, gradients [, lr [, step [, updated_at]]])|no
 emb_nearest
 MATCH
 staleness|table option
+staleness|statistic
 ```
 
 | call | rows |
@@ -30,7 +31,7 @@ the entry point leaves out.
 |---|---|
 | `name`, `kind` | what it is; a name may be of several kinds |
 | `signature` | how it is written; brackets enclose what may be left out |
-| `arguments` | name, type, shape and unit of each, or the values of an option |
+| `arguments` | name, type, shape and unit of each, or the values of an option; of a statistic, its type and unit |
 | `result` | what it returns or does |
 | `errors` | result codes and their causes, besides those that [any statement](errors.md#codes) may have |
 | `in_transaction` | `yes`: it belongs to the transaction, and ROLLBACK undoes it. `no`: it acts at once, and ROLLBACK does not undo it. `read`: it changes nothing |

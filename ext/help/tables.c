@@ -169,6 +169,16 @@ const struct ext_help ext_help_tables[] = {
      .errors = HELP_NO_TABLE,
      .in_transaction = "read",
      .page = "metrics.md#a-store"},
+    {.name = "emb_describe",
+     .kind = "table-valued function",
+     .signature = "emb_describe(table)",
+     .arguments = HELP_TABLE,
+     .result = "rows of name TEXT, value, remark TEXT: what a person asks of a "
+               "table, such as its rows, memory, hit rate, size on disk, "
+               "owner, snapshots and index, and as advice the SQL to run",
+     .errors = HELP_NO_TABLE,
+     .in_transaction = "read",
+     .page = "metrics.md#a-table-in-words"},
     {.name = "emb_tables",
      .kind = "table-valued function",
      .signature = "emb_tables",

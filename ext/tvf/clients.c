@@ -51,30 +51,32 @@ static int add_silent_owner(struct clients_cursor *cursor, const char *name,
   return SQLITE_OK;
 }
 
+int ext_tvf_clients(struct ext_table *table, emb_client **list, size_t *n) {
+  size_t room = 16;
+  *n = room;
+  while (*n >= room) { /* new clients may have connected */
+    room = *n * 2;
+    sqlite3_free(*list);
+    *list = sqlite3_malloc64(room * sizeof **list);
+    if (*list == NULL)
+      return SQLITE_NOMEM;
+    *n = emb_clients(ext_link_store(table->link), *list, room);
+  }
+  return SQLITE_OK;
+}
+
 static int clients_begin(struct ext_tvf_cursor *base, sqlite3_value **arguments,
                          char **err) {
   struct clients_cursor *cursor = (struct clients_cursor *)base;
   const char *name = (const char *)sqlite3_value_text(arguments[0]);
   struct ext_table *table;
-  size_t room = 16, n = room;
   int rc;
   if (name == NULL)
     return SQLITE_OK;
   rc = ext_table_named(base->conn, name, 0, &table, err);
   if (rc == SQLITE_BUSY && base->conn->patience.is_silent)
     return add_silent_owner(cursor, name, err);
-  if (rc != SQLITE_OK)
-    return rc;
-  while (n >= room) { /* new clients may have connected */
-    room = n * 2;
-    sqlite3_free(cursor->list);
-    cursor->list = sqlite3_malloc64(room * sizeof *cursor->list);
-    if (cursor->list == NULL)
-      return SQLITE_NOMEM;
-    n = emb_clients(ext_link_store(table->link), cursor->list, room);
-  }
-  base->n = n;
-  return SQLITE_OK;
+  return rc == SQLITE_OK ? ext_tvf_clients(table, &cursor->list, &base->n) : rc;
 }
 
 static void clients_end(struct ext_tvf_cursor *base) {

@@ -223,18 +223,20 @@ struct snapshot_list_cursor {
   emb_snapshot_info rows[EMB_SNAPSHOTS_MAX];
 };
 
+int ext_tvf_snapshots(struct ext_table *table,
+                      emb_snapshot_info rows[EMB_SNAPSHOTS_MAX], size_t *n,
+                      char **err) {
+  int rc = emb_snapshots(table->link->session, rows, EMB_SNAPSHOTS_MAX, n);
+  return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
+}
+
 static int snapshot_list_begin(struct ext_tvf_cursor *base,
                                sqlite3_value **arguments, char **err) {
   struct snapshot_list_cursor *cursor = (struct snapshot_list_cursor *)base;
   struct ext_table *table;
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
-  if (rc == SQLITE_OK) {
-    rc = emb_snapshots(table->link->session, cursor->rows, EMB_SNAPSHOTS_MAX,
-                       &base->n);
-    if (rc)
-      rc = ext_link_error(table->link, rc, err);
-  }
-  return rc;
+  return rc == SQLITE_OK ? ext_tvf_snapshots(table, cursor->rows, &base->n, err)
+                         : rc;
 }
 
 static void snapshot_list_column(struct ext_tvf_cursor *base,

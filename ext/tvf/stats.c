@@ -16,21 +16,16 @@ struct stats_cursor {
   emb_stat *stats;
 };
 
-static int stats_tvf_begin(struct ext_tvf_cursor *base,
-                           sqlite3_value **arguments, char **err) {
-  struct stats_cursor *cursor = (struct stats_cursor *)base;
-  const char *name = (const char *)sqlite3_value_text(arguments[0]);
-  struct ext_table *table;
-  int rc;
-  if (name == NULL)
-    return SQLITE_OK;
-  rc = ext_table_named(base->conn, name, 0, &table, err);
-  if (rc == SQLITE_BUSY && base->conn->patience.is_silent) {
+int ext_tvf_stats(struct ext_conn *conn, const char *name,
+                  struct ext_table **table, emb_stat **stats, size_t *n,
+                  char **err) {
+  int rc = ext_table_named(conn, name, 0, table, err);
+  if (rc == SQLITE_BUSY && conn->patience.is_silent) {
     /* Use the existing link: it shows which process owns the store. */
     char *why = NULL;
-    int found = ext_table_find(base->conn, name, &table, &why);
+    int found = ext_table_find(conn, name, table, &why);
     sqlite3_free(why);
-    if (found == SQLITE_OK && table->link) {
+    if (found == SQLITE_OK && (*table)->link) {
       sqlite3_free(*err);
       *err = NULL;
       rc = SQLITE_OK;
@@ -38,12 +33,22 @@ static int stats_tvf_begin(struct ext_tvf_cursor *base,
   }
   if (rc != SQLITE_OK)
     return rc;
-  size_t n = emb_stats(ext_link_store(table->link), NULL, 0);
-  cursor->stats = sqlite3_malloc64((n ? n : 1) * sizeof *cursor->stats);
-  if (cursor->stats == NULL)
+  size_t room = emb_stats(ext_link_store((*table)->link), NULL, 0);
+  *stats = sqlite3_malloc64((room ? room : 1) * sizeof **stats);
+  if (*stats == NULL)
     return SQLITE_NOMEM;
-  base->n = n ? emb_stats(ext_link_store(table->link), cursor->stats, n) : 0;
+  *n = room ? emb_stats(ext_link_store((*table)->link), *stats, room) : 0;
   return SQLITE_OK;
+}
+
+static int stats_tvf_begin(struct ext_tvf_cursor *base,
+                           sqlite3_value **arguments, char **err) {
+  struct stats_cursor *cursor = (struct stats_cursor *)base;
+  const char *name = (const char *)sqlite3_value_text(arguments[0]);
+  struct ext_table *table;
+  return name ? ext_tvf_stats(base->conn, name, &table, &cursor->stats,
+                              &base->n, err)
+              : SQLITE_OK;
 }
 
 static void stats_tvf_end(struct ext_tvf_cursor *base) {

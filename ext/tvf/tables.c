@@ -109,6 +109,14 @@ static int compare_numbers(struct ext_table *table, struct table_row *row,
   return SQLITE_OK;
 }
 
+int ext_tvf_state(struct ext_table *table, const char **state, char **err) {
+  struct table_row row = {0};
+  int rc = compare_numbers(table, &row, err);
+  if (rc == SQLITE_OK)
+    *state = state_of(table, &row);
+  return rc;
+}
+
 static void describe_owner(struct ext_table *table, struct table_row *row) {
   emb_client owner = {0};
   size_t n = emb_clients(ext_link_store(table->link), &owner, 1);

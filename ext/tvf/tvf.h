@@ -4,8 +4,9 @@
 **
 ** ROLE      tvf.c is the sqlite3_module of all of them; every other file has
 **           one or two, each described by a struct ext_tvf (emb_nearest has its
-**           options in nearest_options.c).  Uses fn/ for the arguments,
-**           backup/, and the folders below.
+**           options in nearest_options.c; describe.h lists the files of
+**           emb_describe).  Uses fn/ for the arguments, backup/, and the
+**           folders below.
 ** ARGUMENTS  are hidden columns side by side: f(1, 2) and `a = 1 AND b = 2` are
 **            the same to SQLite.  A plan that lacks a required argument,
 **            because of an OR or by mistake, costs more than any other, and its
@@ -84,6 +85,23 @@ void ext_tvf_hold(struct ext_tvf_cursor *cursor, struct ext_link *link);
 ** and SQLite compares. */
 void ext_tvf_read_all(struct ext_tvf_cursor *cursor);
 
+/* ---- the lists of the functions that show a state, for emb_describe ------ */
+
+/* stats.c.  As emb_stats finds the table; the caller frees *stats.  Of an owner
+** that does not respond there is only the metric owner_pid. */
+int ext_tvf_stats(struct ext_conn *conn, const char *name,
+                  struct ext_table **table, emb_stat **stats, size_t *n,
+                  char **err);
+/* clients.c.  *list must be NULL before; the caller frees it, even after an
+** error. */
+int ext_tvf_clients(struct ext_table *table, emb_client **list, size_t *n);
+/* snapshot.c. */
+int ext_tvf_snapshots(struct ext_table *table,
+                      emb_snapshot_info rows[EMB_SNAPSHOTS_MAX], size_t *n,
+                      char **err);
+/* tables.c: the column `state` of a table whose store is open. */
+int ext_tvf_state(struct ext_table *table, const char **state, char **err);
+
 /* nearest_options.c: the options of emb_nearest. */
 struct nearest_options {
   emb_nearest_how how;
@@ -104,6 +122,7 @@ int ext_tvf_nearest_register(struct ext_conn *conn);
 int ext_tvf_sample_register(struct ext_conn *conn);
 int ext_tvf_stats_register(struct ext_conn *conn);
 int ext_tvf_tables_register(struct ext_conn *conn);
+int ext_tvf_describe_register(struct ext_conn *conn);
 int ext_tvf_backup_register(struct ext_conn *conn);
 int ext_tvf_progress_register(struct ext_conn *conn);
 int ext_tvf_clients_register(struct ext_conn *conn);
