@@ -77,6 +77,16 @@ static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
   return EMB_OK;
 }
 
+/* Reads the number of the rule; that of trim is a share, and may have a %. */
+static int read_limit(struct bank_rule *rule, const char **at) {
+  if (rule->outlier == OUTLIER_TRIM) {
+    return unit_share(at, &rule->limit);
+  }
+  size_t n = text_double(*at, &rule->limit);
+  *at += n;
+  return n > 0;
+}
+
 /* Parses `(3.5)` or `(z=3.5)` after the name, if it is there. */
 static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
   const struct outlier_name *o = &outlier_names[rule->outlier];
@@ -91,7 +101,7 @@ static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
     name += text_name(name);
     *at = text_equals(&name) ? name : from;
   }
-  int legal = unit_share(at, &rule->limit);
+  int legal = read_limit(rule, at);
   *at = text_space(*at);
   legal = legal && rule->limit >= o->low && rule->limit <= o->high &&
           !(o->beyond &&
