@@ -7,11 +7,14 @@
 **                           in_transaction, page, word HIDDEN)
 ** Without a word it has all rows, and for NULL none.  With a word it has the
 ** rows of the first of these that has any:
-**   NAME      the name is the word
+**   NAME      the name is the word; then come those of IN_NAME, unless the
+**             word has the prefix emb_
 **   IN_NAME   the name contains the word
-**   IN_TEXT   the signature, the arguments or the result contain it
+**   IN_TEXT   the row contains the word or, if it has several, each of them
+**   SOME      the row contains one of several words that is no short one
 **   NEAR      the name is the nearest by spelling (engine/base/near.h)
-** The prefix emb_ may be left out, case is ignored, and - is the same as _.
+** The prefix emb_ may be left out, case is ignored, - is the same as _, and
+** American spelling is understood (neighbor).
 ** It reads only constants, so views may use it even with untrusted schemas.
 */
 #include "help.h"
@@ -30,13 +33,14 @@ static const struct ext_help *const help_lists[] = {
 enum { HELP_LISTS = sizeof help_lists / sizeof help_lists[0] };
 
 enum { HELP_NONE, HELP_WORD }; /* plans: is there a word? */
-enum { HELP_COLUMN_WORD = 8 };
+enum { HELP_COLUMN_WORD = 8, HELP_LONG_WORD = 4 };
 
 enum help_how {
   HELP_ALL,
   HELP_NAME,
   HELP_IN_NAME,
   HELP_IN_TEXT,
+  HELP_SOME,
   HELP_NEAR,
 };
 
@@ -44,6 +48,7 @@ struct help_cursor {
   sqlite3_vtab_cursor base;   /* must be first: SQLite's part */
   sqlite3_value *argument;    /* a copy, or NULL */
   const char *word;           /* its text, without emb_ */
+  int is_whole;               /* the text had emb_ */
   enum help_how how;          /* how rows are chosen */
   size_t list;                /* of row: HELP_LISTS at the end */
   const struct ext_help *row; /* NULL at the end */
@@ -57,11 +62,21 @@ static char help_letter(char c) {
   return c == '-' ? '_' : c;
 }
 
-/* Returns what follows in text after the word that it begins with, or NULL. */
+/* Returns what follows in text after the n letters of word that it begins with,
+** or NULL.  A `u` between `o` and `r` may be missing in the word. */
+static const char *help_starts(const char *text, const char *word, size_t n) {
+  const char *from = text;
+  for (size_t i = 0; i < n; i++) {
+    text += text > from && text[-1] == 'o' && text[0] == 'u' &&
+            text[1] == 'r' && help_letter(word[i]) == 'r';
+    if (help_letter(*text++) != help_letter(word[i]))
+      return NULL;
+  }
+  return text;
+}
+
 static const char *help_after(const char *text, const char *word) {
-  while (*word && help_letter(*text) == help_letter(*word))
-    text++, word++;
-  return *word ? NULL : text;
+  return help_starts(text, word, strlen(word));
 }
 
 static const char *help_without_prefix(const char *name) {
@@ -74,11 +89,36 @@ static int help_is_named(const struct ext_help *row, const char *word) {
   return after && *after == 0;
 }
 
-static int help_contains(const char *text, const char *word) {
-  while (help_after(text, word) == NULL)
+static int help_contains(const char *text, const char *word, size_t n) {
+  while (help_starts(text, word, n) == NULL)
     if (*text++ == 0)
       return 0;
   return 1;
+}
+
+static int help_row_contains(const struct ext_help *row, const char *word,
+                             size_t n) {
+  return help_contains(row->name, word, n) ||
+         help_contains(row->kind, word, n) ||
+         help_contains(row->signature, word, n) ||
+         help_contains(row->arguments, word, n) ||
+         help_contains(row->result, word, n) ||
+         help_contains(row->page, word, n);
+}
+
+/* Does the row contain all words or, with `some`, a word of at least
+** HELP_LONG_WORD letters? */
+static int help_has_words(const struct ext_help *row, const char *words,
+                          int some) {
+  while (*words) {
+    size_t n = strcspn(words, " ");
+    int counts = n >= (some ? HELP_LONG_WORD : 1);
+    if (counts && help_row_contains(row, words, n) == some)
+      return some;
+    words += n;
+    words += strspn(words, " ");
+  }
+  return !some;
 }
 
 static int help_is_chosen(const struct help_cursor *cursor,
@@ -91,11 +131,11 @@ static int help_is_chosen(const struct help_cursor *cursor,
   case HELP_NEAR:
     return help_is_named(row, word);
   case HELP_IN_NAME:
-    return help_contains(row->name, word);
+    return help_contains(row->name, word, strlen(word)) &&
+           !help_is_named(row, word);
   case HELP_IN_TEXT:
-    return help_contains(row->signature, word) ||
-           help_contains(row->arguments, word) ||
-           help_contains(row->result, word);
+  case HELP_SOME:
+    return help_has_words(row, word, cursor->how == HELP_SOME);
   }
   return 0;
 }
@@ -234,6 +274,7 @@ static int help_filter(sqlite3_vtab_cursor *base, int plan, const char *name,
   if (word == NULL)
     return SQLITE_NOMEM;
   cursor->word = help_without_prefix(word);
+  cursor->is_whole = cursor->word != word;
   help_find(cursor);
   return SQLITE_OK;
 }
@@ -243,6 +284,8 @@ static int help_next(sqlite3_vtab_cursor *base) {
   emb_assert(cursor->row != NULL);
   cursor->row++;
   help_seek(cursor);
+  if (cursor->row == NULL && cursor->how == HELP_NAME && !cursor->is_whole)
+    help_start(cursor, HELP_IN_NAME);
   return SQLITE_OK;
 }
 

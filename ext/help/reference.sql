@@ -21,7 +21,7 @@ staleness|statistic
 | call | rows |
 |---|---|
 | `emb_help` | one for each name and kind |
-| `emb_help(word)` | those of this name, with or without `emb_`; if there are none, those whose name contains the word; then those whose signature, arguments or result contain it; then those of the nearest name |
+| `emb_help(word)` | those of this name, with or without `emb_`, then, if it is without, those whose name contains it; if there are none, those that contain the word or each of the words; if there are none, those that contain one of them; then those of the nearest name |
 
 Case is ignored, and `-` is the same as `_`. If nothing is similar, there is no row. Every
 [entry point](c.md#entry-points) registers `emb_help`, and it lists everything, also what
