@@ -62,6 +62,7 @@ static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
 static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
                     sqlite3_value *weights, int writes, struct bag_call *call,
                     char **err) {
+  struct ext_poll poll = ext_link_poll(conn);
   emb_err cause;
   int rc = writes ? ext_fn_table_to_write(conn, argv[0], &call->table, err)
                   : ext_fn_table(conn, argv[0], &call->table, err);
@@ -69,12 +70,13 @@ static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
     rc = ext_fn_keys(call->table, argv[1], "keys", &call->keys, err);
   if (rc == SQLITE_OK)
     rc = ext_keys_from_value(argv[2], "offsets", &call->offsets,
-                             &call->offsets_owned, &call->bags.count, err);
+                             &call->offsets_owned, &call->bags.count, &poll,
+                             err);
   if (rc == SQLITE_OK)
     rc = bag_offsets(argv[3], call, err);
   if (rc == SQLITE_OK && weights && sqlite3_value_type(weights) != SQLITE_NULL)
     rc = ext_matrix_from_value(weights, "weights", 1, call->keys.n,
-                               &call->weights, err);
+                               &call->weights, &poll, err);
   call->bags.offsets = call->offsets;
   call->bags.weights = call->weights.at;
   return rc == SQLITE_OK
