@@ -294,10 +294,6 @@ void ext_link_close_dropped(struct ext_conn *conn);
 /* For emb_session_interrupt, with the connection: was sqlite3_interrupt called,
 ** or does the progress handler ask to stop?  Calls the handler. */
 int ext_link_interrupted(void *conn);
-/* For reading a long argument [value.h]; conn must outlive it. */
-static inline struct ext_poll ext_link_poll(struct ext_conn *conn) {
-  return (struct ext_poll){ext_link_interrupted, conn};
-}
 /* As qsort; SQLITE_INTERRUPT leaves the elements in some order. */
 int ext_link_sort(struct ext_conn *conn, void *at, size_t n, size_t size,
                   int (*compare)(const void *, const void *), char **err);

@@ -109,15 +109,17 @@ static int each_load(struct each_cursor *cursor, char **err) {
   const struct list_kind *kind = kind_of(cursor);
   struct list_table *table = (struct list_table *)(void *)cursor->base.pVtab;
   struct ext_conn asked = {.db = table->db};
-  struct ext_poll poll = ext_link_poll(&asked);
   char what[64];
   struct ext_floats floats;
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", kind->name);
   if (kind->is_keys)
-    return ext_keys_from_value(cursor->argument, what, &cursor->keys,
-                               &cursor->owned, &cursor->n, &poll, err);
-  rc = ext_vec_from_value(cursor->argument, what, 0, &floats, &poll, err);
+    return ext_keys_from_value(
+        cursor->argument, &(struct ext_arg){what, ext_link_interrupted, &asked},
+        &cursor->keys, &cursor->owned, &cursor->n, err);
+  rc = ext_vec_from_value(cursor->argument,
+                          &(struct ext_arg){what, ext_link_interrupted, &asked},
+                          0, &floats, err);
   cursor->floats = floats.at;
   cursor->owned = floats.owned;
   cursor->n = rc == SQLITE_OK ? floats.n : 0;

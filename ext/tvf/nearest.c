@@ -46,14 +46,15 @@ static int nearest_read_queries(struct nearest_cursor *cursor,
   const char *text = sqlite3_value_type(value) == SQLITE_TEXT
                          ? (const char *)sqlite3_value_text(value)
                          : NULL;
-  struct ext_poll poll = ext_link_poll(cursor->base.conn);
   size_t n = 0;
   int rc;
   cursor->are_rows = text && sqlite3_stricmp(text, "rows") == 0;
   if (cursor->are_rows)
     return SQLITE_OK;
-  rc = ext_rows_from_value(value, "queries", cursor->dim, &n, &cursor->given,
-                           &poll, err);
+  rc = ext_rows_from_value(
+      value,
+      &(struct ext_arg){"queries", ext_link_interrupted, cursor->base.conn},
+      cursor->dim, &n, &cursor->given, err);
   if (rc == SQLITE_OK && !cursor->given.owned) {
     size_t size = cursor->given.n * sizeof(float);
     float *copy = sqlite3_malloc64(size + 1);

@@ -140,14 +140,15 @@ static sqlite3_int64 samples_tvf_rowid(struct ext_tvf_cursor *base) {
 static int samples_get_begin(struct ext_tvf_cursor *base,
                              sqlite3_value **arguments, char **err) {
   struct samples_tvf *cursor = (struct samples_tvf *)base;
-  struct ext_poll poll = ext_link_poll(base->conn);
   int64_t *keys, *own;
   int owned;
   size_t n;
   int rc = samples_tvf_start(cursor, arguments[0], 2, err);
   if (rc == SQLITE_OK)
-    rc = ext_keys_from_value(arguments[1], "keys", &keys, &owned, &n, &poll,
-                             err);
+    rc = ext_keys_from_value(
+        arguments[1],
+        &(struct ext_arg){"keys", ext_link_interrupted, base->conn}, &keys,
+        &owned, &n, err);
   if (rc != SQLITE_OK)
     return rc;
   own = keys;

@@ -42,7 +42,8 @@ static int evaluate_scores(sqlite3_value *value, const char *name,
   char what[64];
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", name);
-  rc = ext_vec_from_value(value, what, 0, scores, NULL, err);
+  rc = ext_vec_from_value(value, &(struct ext_arg){.what = what}, 0, scores,
+                          err);
   if (rc == SQLITE_OK && scores->n == 0) {
     ext_floats_free(scores);
     rc = ext_error(err, SQLITE_MISMATCH, "%s is an empty vector", what);
