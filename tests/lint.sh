@@ -85,7 +85,7 @@ done
 # Headers that any file of engine/ and ext/ may include.
 everywhere='engine/emb.h engine/remote/calls.def engine/storage/pack/emb_file.h engine/base/seed.h'
 everywhere+=' engine/base/near.h engine/base/debug.h engine/base/text.h'
-everywhere+=' engine/base/unit.h'
+everywhere+=' engine/base/unit.h engine/base/sort.h'
 declare -A rank # of a layer: 1 is the lowest
 number=0
 for layer in $layers; do rank[$layer]=$((++number)); done

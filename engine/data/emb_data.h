@@ -241,14 +241,14 @@ typedef struct emb_drift {
 ** in a sample), NOMEM, INTERRUPT. */
 int emb_drift_mmd(const emb_drift *ask, double *mmd, emb_err *err);
 
-/* Statistics of two samples of n and m > 0 finite numbers.  All sort the
-** numbers.  They return the greatest difference of the distribution functions
+/* Statistics of two samples of n and m > 0 finite numbers, each in ascending
+** order.  They return the greatest difference of the distribution functions
 ** (Kolmogorov-Smirnov); the two-sample statistic of Cramer and von Mises; the
 ** Hellinger distance of the histograms with `parts` equal bins from the least
 ** to the greatest number of both samples (0: Sturges' number of bins), which
 ** may change the numbers. */
-double emb_drift_ks(double *x, size_t n, double *y, size_t m);
-double emb_drift_cvm(double *x, size_t n, double *y, size_t m);
+double emb_drift_ks(const double *x, size_t n, const double *y, size_t m);
+double emb_drift_cvm(const double *x, size_t n, const double *y, size_t m);
 double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
                            size_t parts);
 

@@ -294,6 +294,9 @@ void ext_link_close_dropped(struct ext_conn *conn);
 /* For emb_session_interrupt, with the connection: was sqlite3_interrupt called,
 ** or does the progress handler ask to stop?  Calls the handler. */
 int ext_link_interrupted(void *conn);
+/* As qsort; SQLITE_INTERRUPT leaves the elements in some order. */
+int ext_link_sort(struct ext_conn *conn, void *at, size_t n, size_t size,
+                  int (*compare)(const void *, const void *), char **err);
 /* Number of rows; -1 if it is not available.  If the store's owner has died,
 ** the next use of the table reports it. */
 sqlite3_int64 ext_link_count(struct ext_link *link);

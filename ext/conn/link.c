@@ -14,6 +14,7 @@
 ** the last two only after the last cursor and transaction on it have ended.
 */
 #include "conn.h"
+#include "engine/base/sort.h"
 SQLITE_EXTENSION_INIT3
 
 #include <errno.h>
@@ -108,6 +109,13 @@ int ext_link_interrupted(void *arg) {
   }
   sqlite3_finalize(statement);
   return rc == SQLITE_INTERRUPT;
+}
+
+int ext_link_sort(struct ext_conn *conn, void *at, size_t n, size_t size,
+                  int (*compare)(const void *, const void *), char **err) {
+  return sort_until(at, n, size, compare, ext_link_interrupted, conn)
+             ? ext_error(err, SQLITE_INTERRUPT, "interrupted")
+             : SQLITE_OK;
 }
 
 /* For emb_session_blocks: SQLite admits one writer at a time, and without WAL a

@@ -65,6 +65,7 @@ static void sum_add(struct sum *sum, const float *vec, double sign) {
 static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
                             int sign) {
   const char *name = aggregate_of(context)->name;
+  struct ext_conn asked = {.db = sqlite3_context_db_handle(context)};
   struct sum *sum;
   char what[64], *err = NULL;
   struct ext_floats vec;
@@ -77,7 +78,9 @@ static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
     return;
   }
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", name);
-  rc = ext_vec_from_value(value, what, 0, &vec, &err);
+  rc = ext_vec_from_value(value,
+                          &(struct ext_arg){what, ext_link_interrupted, &asked},
+                          0, &vec, &err);
   if (rc == SQLITE_OK) {
     rc = sum_open(name, sum, vec.n, &err);
     if (rc == SQLITE_OK) {

@@ -68,13 +68,15 @@ static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(call->table, argv[1], "keys", &call->keys, err);
   if (rc == SQLITE_OK)
-    rc = ext_keys_from_value(argv[2], "offsets", &call->offsets,
-                             &call->offsets_owned, &call->bags.count, err);
+    rc = ext_keys_from_value(
+        argv[2], &(struct ext_arg){"offsets", ext_link_interrupted, conn},
+        &call->offsets, &call->offsets_owned, &call->bags.count, err);
   if (rc == SQLITE_OK)
     rc = bag_offsets(argv[3], call, err);
   if (rc == SQLITE_OK && weights && sqlite3_value_type(weights) != SQLITE_NULL)
-    rc = ext_matrix_from_value(weights, "weights", 1, call->keys.n,
-                               &call->weights, err);
+    rc = ext_matrix_from_value(
+        weights, &(struct ext_arg){"weights", ext_link_interrupted, conn}, 1,
+        call->keys.n, &call->weights, err);
   call->bags.offsets = call->offsets;
   call->bags.weights = call->weights.at;
   return rc == SQLITE_OK

@@ -38,6 +38,7 @@ static int list_connect(sqlite3 *db, void *client, int argc,
     return SQLITE_NOMEM;
   memset(table, 0, sizeof *table);
   table->kind = kind;
+  table->db = db;
   *out = &table->base;
   return SQLITE_OK;
 }
@@ -106,14 +107,19 @@ static int list_close(sqlite3_vtab_cursor *base) {
 /* Reads cursor->argument. */
 static int each_load(struct each_cursor *cursor, char **err) {
   const struct list_kind *kind = kind_of(cursor);
+  struct list_table *table = (struct list_table *)(void *)cursor->base.pVtab;
+  struct ext_conn asked = {.db = table->db};
   char what[64];
   struct ext_floats floats;
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", kind->name);
   if (kind->is_keys)
-    return ext_keys_from_value(cursor->argument, what, &cursor->keys,
-                               &cursor->owned, &cursor->n, err);
-  rc = ext_vec_from_value(cursor->argument, what, 0, &floats, err);
+    return ext_keys_from_value(
+        cursor->argument, &(struct ext_arg){what, ext_link_interrupted, &asked},
+        &cursor->keys, &cursor->owned, &cursor->n, err);
+  rc = ext_vec_from_value(cursor->argument,
+                          &(struct ext_arg){what, ext_link_interrupted, &asked},
+                          0, &floats, err);
   cursor->floats = floats.at;
   cursor->owned = floats.owned;
   cursor->n = rc == SQLITE_OK ? floats.n : 0;

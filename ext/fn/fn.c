@@ -160,8 +160,9 @@ int ext_fn_file_keys(struct ext_table *table, const char *path,
 int ext_fn_vectors(sqlite3_value *value, const char *what,
                    const struct ext_table *table, size_t n,
                    struct ext_floats *vectors, char **err) {
-  return ext_matrix_from_value(value, what, ext_vtab(table)->options.config.dim,
-                               n, vectors, err);
+  return ext_matrix_from_value(
+      value, &(struct ext_arg){what, ext_link_interrupted, table->conn},
+      ext_vtab(table)->options.config.dim, n, vectors, err);
 }
 
 int ext_fn_new_vectors(const struct ext_table *table, size_t n, float **vectors,

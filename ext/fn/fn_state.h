@@ -42,6 +42,7 @@ struct list_kind {
 struct list_table {
   sqlite3_vtab base; /* must be first: SQLite's part */
   const struct list_kind *kind;
+  sqlite3 *db;
 };
 
 struct each_cursor {

@@ -120,6 +120,7 @@ static int quantize_encode(const char *name, int type, const float *vec,
 static void call_quantize(sqlite3_context *context, int argc,
                           sqlite3_value **argv) {
   const char *name = quantize_name(context);
+  struct ext_conn asked = {.db = sqlite3_context_db_handle(context)};
   char what[64], *err = NULL;
   void *out = NULL;
   struct ext_floats vec = {0};
@@ -129,7 +130,9 @@ static void call_quantize(sqlite3_context *context, int argc,
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", name);
   rc = take_type(name, argv[1], &type, &err);
   if (rc == SQLITE_OK)
-    rc = ext_vec_from_value(argv[0], what, 0, &vec, &err);
+    rc = ext_vec_from_value(
+        argv[0], &(struct ext_arg){what, ext_link_interrupted, &asked}, 0, &vec,
+        &err);
   uint32_t n = vec.n;
   if (rc == SQLITE_OK)
     rc = n ? quantize_encode(name, type, vec.at, n, &out, &err)

@@ -47,11 +47,14 @@ static const struct function *function_of(sqlite3_context *context) {
 /* Reads argument i.  Returns 0 if it has set the error as the result. */
 static int vector_take(sqlite3_context *context, sqlite3_value **argv, int i,
                        struct ext_floats *operand) {
+  struct ext_conn asked = {.db = sqlite3_context_db_handle(context)};
   char what[64], *err = NULL;
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument %d of %s", i + 1,
                    function_of(context)->name);
-  rc = ext_vec_from_value(argv[i], what, 0, operand, &err);
+  rc = ext_vec_from_value(argv[i],
+                          &(struct ext_arg){what, ext_link_interrupted, &asked},
+                          0, operand, &err);
   if (rc == SQLITE_OK && operand->n == 0) {
     ext_floats_free(operand);
     rc = ext_error(&err, SQLITE_MISMATCH, "%s is an empty vector", what);

@@ -379,7 +379,12 @@ int ext_aux_list(struct ext_table *table, struct ext_aux_scan *scan,
   if (!*done)
     return SQLITE_OK;
   rc = ext_aux_select(table, where, &without, keys, n, err);
-  if (rc == SQLITE_OK && *n)
-    qsort(*keys, *n, sizeof **keys, compare_aux_keys);
+  if (rc == SQLITE_OK)
+    rc = ext_link_sort(table->conn, *keys, *n, sizeof **keys, compare_aux_keys,
+                       err);
+  if (rc != SQLITE_OK) {
+    sqlite3_free(*keys);
+    *keys = NULL;
+  }
   return rc;
 }

@@ -172,8 +172,11 @@ static int parse_part(struct ext_table *table, sqlite3_value *value, uint32_t i,
                       float *to, char **err) {
   uint32_t dim = ext_vtab(table)->options.segments[i].dim;
   struct ext_floats vector;
-  int rc = ext_vec_from_value(value, ext_vtab(table)->vector_what[i], dim,
-                              &vector, err);
+  int rc =
+      ext_vec_from_value(value,
+                         &(struct ext_arg){ext_vtab(table)->vector_what[i],
+                                           ext_link_interrupted, table->conn},
+                         dim, &vector, err);
   if (rc != SQLITE_OK)
     return rc;
   memcpy(to, vector.at, dim * sizeof *to);
@@ -216,17 +219,20 @@ static int parse_vectors(struct ext_table *table, sqlite3_value **argv,
     return parse_several(table, argv, change, err);
   if (change->kind == EXT_CHANGE_UPDATE && sqlite3_value_nochange(value))
     return SQLITE_OK;
-  return ext_vec_from_value(value, ext_vtab(table)->vector_what[0],
-                            ext_vtab(table)->options.config.dim,
-                            &change->vectors, err);
+  return ext_vec_from_value(
+      value,
+      &(struct ext_arg){ext_vtab(table)->vector_what[0], ext_link_interrupted,
+                        table->conn},
+      ext_vtab(table)->options.config.dim, &change->vectors, err);
 }
 
 /* Reads one row per key. */
 static int parse_rows(struct ext_table *table, sqlite3_value *value,
                       const char *what, size_t n, struct ext_floats *rows,
                       char **err) {
-  return ext_matrix_from_value(value, what, ext_vtab(table)->options.config.dim,
-                               n, rows, err);
+  return ext_matrix_from_value(
+      value, &(struct ext_arg){what, ext_link_interrupted, table->conn},
+      ext_vtab(table)->options.config.dim, n, rows, err);
 }
 
 /* Reads gradients from `column`; the keys have been read already. */

@@ -57,10 +57,6 @@ static int add_to_list(struct ext_cursor *cursor, int64_t key) {
   return SQLITE_OK;
 }
 
-static int compare_desc(const void *a, const void *b) {
-  return ext_keys_order(b, a);
-}
-
 /* A list being read.  With an earlier list, only keys that occur in both are
 ** kept. */
 struct filter_list {
@@ -86,17 +82,32 @@ static int filter_list_offer(void *arg, int64_t key) {
              : SQLITE_OK;
 }
 
-/* Sorts the list and removes duplicates. */
-static void filter_list_end(struct filter_list *list) {
+/* Values of IN between two checks for an interrupt. */
+enum { FILTER_VALUES = 4096 };
+
+/* Called with the number of values read so far. */
+static int filter_poll(struct ext_cursor *cursor, size_t n, char **err) {
+  return n % FILTER_VALUES == 0 && ext_link_interrupted(cursor->link->conn)
+             ? ext_error(err, SQLITE_INTERRUPT, "interrupted")
+             : SQLITE_OK;
+}
+
+/* Sorts the list and removes duplicates.  rc: of the reading; after an error
+** the list need not be sorted. */
+static int filter_list_end(struct filter_list *list, int rc, char **err) {
   struct ext_cursor *cursor = list->cursor;
   size_t n = 0;
   sqlite3_free(list->before);
-  if (cursor->list_n)
-    qsort(cursor->list, cursor->list_n, sizeof *cursor->list, ext_keys_order);
+  if (rc == SQLITE_OK)
+    rc = ext_link_sort(cursor->link->conn, cursor->list, cursor->list_n,
+                       sizeof *cursor->list, ext_keys_order, err);
+  if (rc != SQLITE_OK)
+    return rc;
   for (size_t i = 0; i < cursor->list_n; i++)
     if (n == 0 || cursor->list[n - 1] != cursor->list[i])
       cursor->list[n++] = cursor->list[i];
   cursor->list_n = n;
+  return SQLITE_OK;
 }
 
 /* Reads the values of IN as sorted keys without duplicates. */
@@ -105,6 +116,7 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
   struct ext_table *table = ext_cursor_table(cursor);
   struct filter_list list;
   sqlite3_value *value;
+  size_t n = 0;
   int rc = SQLITE_OK;
   filter_list_begin(&list, cursor, is_first);
   for (int next = sqlite3_vtab_in_first(in, &value); rc == SQLITE_OK;
@@ -115,11 +127,12 @@ static int read_in(struct ext_cursor *cursor, sqlite3_value *in, int is_first,
       break;
     }
     rc = check_key_value(table, value, err);
+    if (rc == SQLITE_OK)
+      rc = filter_poll(cursor, ++n, err);
     if (rc == SQLITE_OK && ext_range_key(value, &key))
       rc = filter_list_offer(&list, key);
   }
-  filter_list_end(&list);
-  return rc;
+  return filter_list_end(&list, rc, err);
 }
 
 /* Adds the number of a text.  If the value is numeric, adds the numbers of all
@@ -158,8 +171,7 @@ static int read_texts(struct ext_cursor *cursor, sqlite3_value *from, int is_in,
        rc == SQLITE_OK && next != SQLITE_DONE;
        next = sqlite3_vtab_in_next(from, &value))
     rc = next == SQLITE_OK ? offer_text(&list, value, err) : next;
-  filter_list_end(&list);
-  return rc;
+  return filter_list_end(&list, rc, err);
 }
 
 /* Removes keys from the list that the other comparisons exclude. */
@@ -170,8 +182,11 @@ static void narrow_list(struct ext_cursor *cursor,
     if (cursor->list[i] >= range->lo && cursor->list[i] <= range->hi)
       cursor->list[n++] = cursor->list[i];
   cursor->list_n = n;
-  if (n && cursor->flags & EXT_PLAN_DESC)
-    qsort(cursor->list, n, sizeof *cursor->list, compare_desc);
+  for (size_t i = 0; cursor->flags & EXT_PLAN_DESC && i < n / 2; i++) {
+    int64_t key = cursor->list[i];
+    cursor->list[i] = cursor->list[n - 1 - i];
+    cursor->list[n - 1 - i] = key;
+  }
 }
 
 static int read_mode(struct ext_cursor *cursor, sqlite3_value *value,

@@ -44,13 +44,16 @@ int ext_keys_parse(struct ext_table *table, sqlite3_value *value,
   int rc;
   emb_assert(!keys->owned && !keys->texts.at && !keys->absent);
   if (!ext_vtab(table)->options.text_key) {
-    rc = ext_keys_from_value(value, what, &keys->at, &keys->owned, &keys->n,
-                             err);
+    rc = ext_keys_from_value(
+        value, &(struct ext_arg){what, ext_link_interrupted, table->conn},
+        &keys->at, &keys->owned, &keys->n, err);
     if (rc != SQLITE_OK)
       keys->owned = 0;
     return rc;
   }
-  rc = ext_texts_from_value(value, what, &keys->texts, err);
+  rc = ext_texts_from_value(
+      value, &(struct ext_arg){what, ext_link_interrupted, table->conn},
+      &keys->texts, err);
   if (rc != SQLITE_OK)
     return rc;
   keys->n = keys->texts.n;

@@ -143,8 +143,9 @@ static int near_query(struct ext_cursor *cursor, sqlite3_value *value,
     return SQLITE_OK;
   }
   sqlite3_snprintf(sizeof what, what, "%s MATCH ?", vtab->vector_what[segment]);
-  rc = ext_vec_from_value(value, what, vtab->options.segments[segment].dim,
-                          &vector, err);
+  rc = ext_vec_from_value(
+      value, &(struct ext_arg){what, ext_link_interrupted, cursor->link->conn},
+      vtab->options.segments[segment].dim, &vector, err);
   if (rc != SQLITE_OK)
     return rc;
   size = vector.n * sizeof *vector.at;

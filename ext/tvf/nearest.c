@@ -51,8 +51,10 @@ static int nearest_read_queries(struct nearest_cursor *cursor,
   cursor->are_rows = text && sqlite3_stricmp(text, "rows") == 0;
   if (cursor->are_rows)
     return SQLITE_OK;
-  rc = ext_rows_from_value(value, "queries", cursor->dim, &n, &cursor->given,
-                           err);
+  rc = ext_rows_from_value(
+      value,
+      &(struct ext_arg){"queries", ext_link_interrupted, cursor->base.conn},
+      cursor->dim, &n, &cursor->given, err);
   if (rc == SQLITE_OK && !cursor->given.owned) {
     size_t size = cursor->given.n * sizeof(float);
     float *copy = sqlite3_malloc64(size + 1);

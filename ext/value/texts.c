@@ -20,6 +20,8 @@ struct texts_scan {
   char *to;         /* next free byte of out->memory; NULL: none needed yet */
   struct ext_texts *out;
   size_t room; /* of out->at */
+  const struct ext_arg *arg;
+  size_t polled; /* where it was last asked */
   char **err;
 };
 
@@ -206,6 +208,11 @@ static int texts_string(struct texts_scan *s) {
   size_t end;
   char c;
   int rc = texts_make_room(s);
+  if (rc == SQLITE_OK && s->at - s->polled >= EXT_ARG_BYTES) {
+    s->polled = s->at;
+    if (ext_arg_stops(s->arg))
+      rc = ext_error(s->err, SQLITE_INTERRUPT, "interrupted");
+  }
   if (rc != SQLITE_OK)
     return rc;
   c = texts_peek(s);
@@ -254,9 +261,10 @@ static int texts_array(struct texts_scan *s) {
   return s->at == s->size ? SQLITE_OK : texts_fail(s);
 }
 
-int ext_texts_from_value(sqlite3_value *value, const char *what,
+int ext_texts_from_value(sqlite3_value *value, const struct ext_arg *arg,
                          struct ext_texts *out, char **err) {
-  struct texts_scan s = {.what = what, .out = out, .err = err};
+  const char *what = arg->what;
+  struct texts_scan s = {.what = what, .out = out, .arg = arg, .err = err};
   int rc;
   *out = (struct ext_texts){0};
   if (sqlite3_value_type(value) != SQLITE_TEXT)

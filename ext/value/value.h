@@ -91,6 +91,20 @@ int ext_savepoint_begin(struct ext_savepoint *savepoint, sqlite3 *db,
 ** otherwise.  Returns rc, or the error of keeping it. */
 int ext_savepoint_end(struct ext_savepoint *savepoint, int rc, char **err);
 
+/* ---- an argument that is read -------------------------------------------- */
+
+/* Its name, for errors.  The reading of a long value asks after each
+** EXT_ARG_BYTES of it; a nonzero answer ends it with SQLITE_INTERRUPT. */
+struct ext_arg {
+  const char *what;
+  int (*interrupted)(void *); /* ext_link_interrupted; NULL: never */
+  void *conn;
+};
+#define EXT_ARG_BYTES ((size_t)1 << 20)
+static inline int ext_arg_stops(const struct ext_arg *arg) {
+  return arg->interrupted && arg->interrupted(arg->conn);
+}
+
 /* ---- vec_arg.c: vectors and keys ----------------------------------------- */
 
 /* The elements of an argument, until ext_floats_free. */
@@ -106,22 +120,24 @@ int ext_floats_valid(const struct ext_floats *floats);
 
 /* One vector.  dim: the required dimension, or 0 for any, including an empty
 ** vector (n = 0).  After an error there is nothing to free. */
-int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                       struct ext_floats *out, char **err);
+int ext_vec_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                       uint32_t dim, struct ext_floats *out, char **err);
 
 /* `rows` vectors of dim elements, row by row.  JSON may be an array of `rows`
 ** arrays, or one flat array of rows*dim numbers.  Otherwise as for one
 ** vector. */
-int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                          size_t rows, struct ext_floats *out, char **err);
+int ext_matrix_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                          uint32_t dim, size_t rows, struct ext_floats *out,
+                          char **err);
 
 /* As above, for any number of rows, returned in *rows. */
-int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                        size_t *rows, struct ext_floats *out, char **err);
+int ext_rows_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                        uint32_t dim, size_t *rows, struct ext_floats *out,
+                        char **err);
 
 /* A list of keys; it may be empty. */
-int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
-                        int *owned, size_t *n, char **err);
+int ext_keys_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                        int64_t **out, int *owned, size_t *n, char **err);
 
 /* Refuses to compare an INTEGER key with what is probably a number of numpy,
 ** which Python's sqlite3 binds as a BLOB of 1, 2, 4 or 8 bytes: key = ? would
@@ -157,7 +173,7 @@ int ext_texts_valid(const struct ext_texts *texts);
 int ext_texts_keep(struct ext_texts *texts);
 /* A JSON array of strings; it may be empty.  After an error there is nothing to
 ** free. */
-int ext_texts_from_value(sqlite3_value *value, const char *what,
+int ext_texts_from_value(sqlite3_value *value, const struct ext_arg *arg,
                          struct ext_texts *out, char **err);
 /* The value as a column of affinity TEXT would store it; SQLITE_MISMATCH for a
 ** BLOB or NULL. */

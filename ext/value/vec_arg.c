@@ -30,6 +30,8 @@ struct scan {
   size_t size;
   size_t at;
   const char *what; /* the argument's name */
+  const struct ext_arg *arg;
+  size_t polled; /* where it was last asked */
   char **err;
 };
 
@@ -74,16 +76,23 @@ static int fail_scan(struct scan *s, const struct vec_arg_list *list) {
 
 /* The next byte that is not white space, or 0 at the end. */
 static char json_peek(struct scan *s) {
-  while (s->at < s->size && s->text[s->at] != 0 &&
-         strchr(" \t\n\r", s->text[s->at]))
-    s->at++;
-  return s->at < s->size ? s->text[s->at] : 0;
+  for (; s->at < s->size; s->at++) {
+    char c = s->text[s->at];
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+      return c;
+  }
+  return 0;
 }
 
 /* Reads one number into the list. */
 static int scan_number(struct scan *s, struct vec_arg_list *list) {
   struct decimal number;
   int valid;
+  if (s->at - s->polled >= EXT_ARG_BYTES) {
+    s->polled = s->at;
+    if (ext_arg_stops(s->arg))
+      return ext_error(s->err, SQLITE_INTERRUPT, "interrupted");
+  }
   if (list->keys && s->at < s->size && s->text[s->at] == '"')
     return ext_error(s->err, SQLITE_MISMATCH,
                      "element %lld of %s is a text, not an integer key",
@@ -135,8 +144,9 @@ static int scan_end(struct scan *s, const struct vec_arg_list *list) {
 
 /* Points s at a TEXT value's bytes and allocates *numbers, with room for as
 ** many numbers of `size` bytes as the text can hold.  The caller frees it. */
-static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
-                     char **err, size_t size, void **numbers) {
+static int scan_open(struct scan *s, sqlite3_value *value,
+                     const struct ext_arg *arg, char **err, size_t size,
+                     void **numbers) {
   const char *comma;
   size_t most = 1;
   s->text = (const char *)sqlite3_value_text(value);
@@ -144,7 +154,9 @@ static int scan_open(struct scan *s, sqlite3_value *value, const char *what,
     return SQLITE_NOMEM;
   s->size = (size_t)sqlite3_value_bytes(value);
   s->at = 0;
-  s->what = what;
+  s->polled = 0;
+  s->arg = arg;
+  s->what = arg->what;
   s->err = err;
   for (comma = s->text;
        (comma = memchr(comma, ',', s->size - (size_t)(comma - s->text)));
@@ -259,12 +271,13 @@ static int vec_from_blob(sqlite3_value *value, const char *what, uint32_t dim,
   return rc;
 }
 
-static int vec_from_json(sqlite3_value *value, const char *what, uint32_t dim,
-                         struct ext_floats *out, char **err) {
+static int vec_from_json(sqlite3_value *value, const struct ext_arg *arg,
+                         uint32_t dim, struct ext_floats *out, char **err) {
+  const char *what = arg->what;
   struct vec_arg_list list = {0};
   struct scan s;
   void *numbers;
-  int rc = scan_open(&s, value, what, err, sizeof(float), &numbers);
+  int rc = scan_open(&s, value, arg, err, sizeof(float), &numbers);
   if (rc != SQLITE_OK)
     return rc;
   list.floats = numbers;
@@ -281,15 +294,16 @@ static int vec_from_json(sqlite3_value *value, const char *what, uint32_t dim,
   return SQLITE_OK;
 }
 
-int ext_vec_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                       struct ext_floats *out, char **err) {
+int ext_vec_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                       uint32_t dim, struct ext_floats *out, char **err) {
+  const char *what = arg->what;
   int type = sqlite3_value_type(value);
   int rc;
   *out = (struct ext_floats){0};
   if (type == SQLITE_BLOB) {
     rc = vec_from_blob(value, what, dim, out, err);
   } else if (type == SQLITE_TEXT) {
-    rc = vec_from_json(value, what, dim, out, err);
+    rc = vec_from_json(value, arg, dim, out, err);
   } else {
     rc = ext_error(err, SQLITE_MISMATCH,
                    "%s must be a BLOB or a JSON array, got %s", what,
@@ -376,13 +390,13 @@ static int scan_matrix(struct scan *s, struct vec_arg_list *list, uint32_t dim,
 }
 
 /* *rows: the number of rows read. */
-static int matrix_from_json(sqlite3_value *value, const char *what,
+static int matrix_from_json(sqlite3_value *value, const struct ext_arg *arg,
                             uint32_t dim, size_t *rows, struct ext_floats *out,
                             char **err) {
   struct vec_arg_list list = {0};
   struct scan s;
   void *numbers;
-  int rc = scan_open(&s, value, what, err, sizeof(float), &numbers);
+  int rc = scan_open(&s, value, arg, err, sizeof(float), &numbers);
   if (rc != SQLITE_OK)
     return rc;
   list.floats = numbers;
@@ -416,8 +430,10 @@ static int matrix_type_error(sqlite3_value *value, const char *what,
                    ext_value_type_name(value));
 }
 
-int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                          size_t rows, struct ext_floats *out, char **err) {
+int ext_matrix_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                          uint32_t dim, size_t rows, struct ext_floats *out,
+                          char **err) {
+  const char *what = arg->what;
   int type = sqlite3_value_type(value);
   size_t got = 0;
   int rc;
@@ -426,7 +442,7 @@ int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   if (type == SQLITE_BLOB) {
     rc = matrix_from_blob(value, what, dim, rows, out, err);
   } else if (type == SQLITE_TEXT) {
-    rc = matrix_from_json(value, what, dim, &got, out, err);
+    rc = matrix_from_json(value, arg, dim, &got, out, err);
     if (rc == SQLITE_OK && got != rows) {
       ext_floats_free(out);
       rc = ext_error(err, SQLITE_MISMATCH,
@@ -439,8 +455,10 @@ int ext_matrix_from_value(sqlite3_value *value, const char *what, uint32_t dim,
   return rc == SQLITE_OK ? matrix_check(out, what, dim, err) : rc;
 }
 
-int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
-                        size_t *rows, struct ext_floats *out, char **err) {
+int ext_rows_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                        uint32_t dim, size_t *rows, struct ext_floats *out,
+                        char **err) {
+  const char *what = arg->what;
   int type = sqlite3_value_type(value);
   int rc;
   emb_assert(dim > 0);
@@ -456,7 +474,7 @@ int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
                          what, dim, (unsigned long long)row,
                          (unsigned long long)size);
   } else if (type == SQLITE_TEXT) {
-    rc = matrix_from_json(value, what, dim, rows, out, err);
+    rc = matrix_from_json(value, arg, dim, rows, out, err);
   } else {
     rc = matrix_type_error(value, what, err);
   }
@@ -465,12 +483,12 @@ int ext_rows_from_value(sqlite3_value *value, const char *what, uint32_t dim,
 
 /* ---- keys ---------------------------------------------------------------- */
 
-static int keys_from_json(sqlite3_value *value, const char *what, int64_t **out,
-                          size_t *n, char **err) {
+static int keys_from_json(sqlite3_value *value, const struct ext_arg *arg,
+                          int64_t **out, size_t *n, char **err) {
   struct vec_arg_list list = {0};
   struct scan s;
   void *numbers;
-  int rc = scan_open(&s, value, what, err, sizeof(int64_t), &numbers);
+  int rc = scan_open(&s, value, arg, err, sizeof(int64_t), &numbers);
   if (rc != SQLITE_OK)
     return rc;
   list.keys = numbers;
@@ -484,12 +502,13 @@ static int keys_from_json(sqlite3_value *value, const char *what, int64_t **out,
   return rc;
 }
 
-int ext_keys_from_value(sqlite3_value *value, const char *what, int64_t **out,
-                        int *owned, size_t *n, char **err) {
+int ext_keys_from_value(sqlite3_value *value, const struct ext_arg *arg,
+                        int64_t **out, int *owned, size_t *n, char **err) {
+  const char *what = arg->what;
   int type = sqlite3_value_type(value);
   if (type == SQLITE_TEXT) {
     *owned = 1;
-    return keys_from_json(value, what, out, n, err);
+    return keys_from_json(value, arg, out, n, err);
   }
   if (type == SQLITE_BLOB) {
     size_t size = (size_t)sqlite3_value_bytes(value);

@@ -314,6 +314,41 @@ TEST(work_on_rows) {
   finish();
 }
 
+/* Long lists: backwards, one key many times, JSON; and their sorts. */
+TEST(work_on_lists) {
+  static const char *const list[] = {
+      "SELECT count(*) FROM emb_each((SELECT floats FROM lists))",
+      "SELECT count(*) FROM emb_keys((SELECT text FROM lists))",
+      "SELECT length(emb_f32((SELECT floats FROM lists)))",
+      "SELECT length(emb_peek('w', (SELECT one FROM lists)))",
+      "SELECT length(emb_peek('w', (SELECT text FROM lists)))",
+      "SELECT length(emb_bag('w', (SELECT back FROM lists), (SELECT text FROM "
+      "zero), 'sum'))",
+      "SELECT count(*) FROM emb_lookahead('w', (SELECT back FROM lists))",
+      "SELECT count(*) FROM w WHERE key IN (SELECT -i FROM many)",
+      "SELECT count(*) FROM emb_nearest('w', (SELECT emb_peek('w', '[1]')), 3, "
+      "NULL, (SELECT back FROM lists))",
+      "SELECT count(*) FROM emb_sample('w', 1000, 'uniform', 'unique=yes', "
+      "(SELECT back FROM lists))",
+      "SELECT length(emb_get('late8', (SELECT back FROM lists)))",
+  };
+  if (!fill() ||
+      !sql_runs(
+          db,
+          "CREATE VIRTUAL TABLE late8 USING emb(vector FLOAT[8], staleness=4);"
+          "CREATE TEMP TABLE many AS SELECT (a.i - 1) * 60000 + b.i AS i FROM "
+          "keys a, keys b WHERE a.i <= 2000000 / (SELECT count(*) FROM keys) "
+          "ORDER BY 1 DESC;"
+          "CREATE TEMP TABLE lists AS SELECT emb_pack(i) AS back, "
+          "emb_pack(7) AS one, '[' || group_concat(i) || ']' AS text, '[' || "
+          "group_concat('0.123') || ']' AS floats FROM many;"
+          "CREATE TEMP TABLE zero AS SELECT '[0]' AS text"))
+    return;
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+    (void)works(db, "SELECT emb_release('late8')", list[i]);
+  finish();
+}
+
 /* All rows are equally near, so none is left out early. */
 TEST(work_on_equal_rows) {
   static const char *const list[] = {
@@ -410,6 +445,27 @@ TEST(work_on_choices) {
   (void)works(db, NULL, "SELECT emb_drift_mmd(vector, label) FROM g");
   (void)works(db, NULL,
               "SELECT emb_drift_ks(emb_random(1, key), label) FROM g");
+  finish();
+}
+
+/* Numbers that are all equal, or in the wrong order. */
+TEST(work_on_numbers) {
+  static const char *const list[] = {
+      "SELECT emb_auc(0.5, i % 2) FROM many",
+      "SELECT emb_auc(-i, i % 2) FROM many",
+      "SELECT emb_drift_ks(0.5, i % 2) FROM many",
+      "SELECT emb_drift_cvm(-i, i % 2) FROM many",
+      "SELECT emb_drift_hellinger(-i, i % 2) FROM many",
+      "SELECT emb_f1(i, -i) FROM many",
+      "SELECT length(emb_coreset(-i, '[1]', 10, 'k-center')) FROM many",
+  };
+  if (!fill() ||
+      !sql_runs(db, "CREATE TEMP TABLE many AS SELECT (a.i - 1) * 60000 + b.i "
+                    "AS i FROM keys a, keys b WHERE a.i <= 2000000 / (SELECT "
+                    "count(*) FROM keys)"))
+    return;
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+    (void)works(db, NULL, list[i]);
   finish();
 }
 

@@ -23,7 +23,8 @@ static void read_value(sqlite3_context *context, int argc,
   int owned = 0;
   size_t n = 0;
   (void)argc, (void)context;
-  int rc = ext_keys_from_value(argv[0], "k", &keys, &owned, &n, &err);
+  int rc = ext_keys_from_value(argv[0], &(struct ext_arg){.what = "k"}, &keys,
+                               &owned, &n, &err);
   for (size_t i = 0; rc == SQLITE_OK && i < n; i++) {
     memcpy(&key, (const char *)keys + i * sizeof key, sizeof key);
     sum ^= key; /* every key can be read */

@@ -52,12 +52,13 @@ static void read_value(sqlite3_context *context, int argc,
   int rc;
   (void)argc;
   if (head[0] & 2) {
-    rc = ext_matrix_from_value(argv[0], "m", dim ? dim : 1, head[2] % 32, &out,
-                               &err);
+    rc = ext_matrix_from_value(argv[0], &(struct ext_arg){.what = "m"},
+                               dim ? dim : 1, head[2] % 32, &out, &err);
     if (rc == SQLITE_OK)
       FUZZ_CHECK(out.n == head[2] % 32 * (dim ? dim : 1));
   } else {
-    rc = ext_vec_from_value(argv[0], "v", dim, &out, &err);
+    rc = ext_vec_from_value(argv[0], &(struct ext_arg){.what = "v"}, dim, &out,
+                            &err);
   }
   if (rc == SQLITE_OK) {
     for (uint32_t i = 0; i < out.n; i++) {

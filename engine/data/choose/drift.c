@@ -7,12 +7,6 @@
 #include "engine/data/emb_data.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-static int drift_compare(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
 
 /* A walk over both sorted samples: for each distinct number in ascending order,
 ** how many numbers of each sample are not greater. */
@@ -20,12 +14,6 @@ struct drift_walk {
   const double *x, *y;
   size_t n, m, i, j;
 };
-
-static struct drift_walk drift_start(double *x, size_t n, double *y, size_t m) {
-  qsort(x, n, sizeof *x, drift_compare);
-  qsort(y, m, sizeof *y, drift_compare);
-  return (struct drift_walk){.x = x, .y = y, .n = n, .m = m};
-}
 
 static int drift_next(struct drift_walk *w) {
   if (w->i == w->n && w->j == w->m) {
@@ -43,8 +31,8 @@ static int drift_next(struct drift_walk *w) {
   return 1;
 }
 
-double emb_drift_ks(double *x, size_t n, double *y, size_t m) {
-  struct drift_walk w = drift_start(x, n, y, m);
+double emb_drift_ks(const double *x, size_t n, const double *y, size_t m) {
+  struct drift_walk w = {.x = x, .y = y, .n = n, .m = m};
   double most = 0;
   while (drift_next(&w)) {
     double apart = (double)w.i / (double)n - (double)w.j / (double)m;
@@ -55,8 +43,8 @@ double emb_drift_ks(double *x, size_t n, double *y, size_t m) {
 
 /* Anderson, "On the distribution of the two-sample Cramer-von Mises criterion"
 ** (1962), equation 9, with mid-ranks for equal numbers. */
-double emb_drift_cvm(double *x, size_t n, double *y, size_t m) {
-  struct drift_walk w = drift_start(x, n, y, m);
+double emb_drift_cvm(const double *x, size_t n, const double *y, size_t m) {
+  struct drift_walk w = {.x = x, .y = y, .n = n, .m = m};
   double a = (double)n, b = (double)m, sum = 0;
   for (size_t i = 0, j = 0; drift_next(&w); i = w.i, j = w.j) {
     double rank = ((double)(i + j) + (double)(w.i + w.j) + 1) / 2;
@@ -103,7 +91,7 @@ static double drift_in(const struct drift_parts *parts, size_t part,
 
 double emb_drift_hellinger(double *x, size_t n, double *y, size_t m,
                            size_t parts) {
-  struct drift_walk w = drift_start(x, n, y, m);
+  struct drift_walk w = {.x = x, .y = y, .n = n, .m = m};
   double both = (double)n * (double)m, same = 0;
   struct drift_parts of = {
       .least = fmin(x[0], y[0]) / 2,

@@ -307,7 +307,8 @@ static int ahead_look_up(struct job *job) {
   if (!seen.rows) {
     return session_error(s, EMB_NOMEM, "out of memory");
   }
-  for (size_t at = 0; at < n; at += s->chunk) {
+  int rc = EMB_OK;
+  for (size_t at = 0; !rc && at < n; at += s->chunk) {
     size_t m = n - at < s->chunk ? n - at : s->chunk;
     epoch_enter(&core->epoch, s->slot);
     rows_find(s, job->keys + at, 0, (uint32_t)m);
@@ -317,9 +318,10 @@ static int ahead_look_up(struct job *job) {
       }
     }
     epoch_leave(s->slot);
+    rc = session_poll(s);
   }
   env->release(env, seen.rows);
-  return EMB_OK;
+  return rc;
 }
 
 static void ahead_report(struct job *job, emb_ahead *result) {

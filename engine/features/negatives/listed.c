@@ -60,10 +60,9 @@ static int list_keys(struct draw *d) {
   if (scan) {
     local_scan_close(scan);
   }
-  if (!rc && list->count) {
-    qsort(list->keys, list->count, sizeof *list->keys, listed_by_key);
-  }
-  return rc;
+  return rc ? rc
+            : session_sort(d->s, list->keys, list->count, sizeof *list->keys,
+                           listed_by_key);
 }
 
 static int list_weights(struct draw *d) {
@@ -176,15 +175,15 @@ static int order_by_arrival(struct draw *d) {
       all[n++] = (struct arrival){-log1p(-u) / p, p, list->keys[i]};
     }
   }
-  qsort(all, n, sizeof *all, arrives_before);
-  for (size_t i = 0; i < n; i++) {
+  int rc = session_sort(d->s, all, n, sizeof *all, arrives_before);
+  for (size_t i = 0; !rc && i < n; i++) {
     list->keys[i] = all[i].key;
     list->p[i] = all[i].p;
     list->when[i] = all[i].when;
   }
   list->count = n;
   env->release(env, all);
-  return EMB_OK;
+  return rc;
 }
 
 /* ---- both ---------------------------------------------------------------- */

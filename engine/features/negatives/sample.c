@@ -163,6 +163,7 @@ static int sample_exclude(struct draw *d, uint64_t *within) {
     for (size_t i = 0; !rc && i < n; i++) {
       *within += keyset_add(&d->set, how->without[at + i]) && d->found[i];
     }
+    rc = rc ? rc : session_poll(s);
   }
   return rc;
 }

@@ -138,9 +138,7 @@ static int weights_make(emb_session *s, struct weights **out) {
   if (scan) {
     local_scan_close(scan);
   }
-  if (!rc && n) {
-    qsort(rows, n, sizeof *rows, counted_before);
-  }
+  rc = rc ? rc : session_sort(s, rows, n, sizeof *rows, counted_before);
   if (!rc && group_rows_by(w, env, rows, n)) {
     rc = session_error(s, EMB_NOMEM, "out of memory");
   }

@@ -347,10 +347,11 @@ int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
     return rc;
   }
   memcpy(sorted, keys, n * sizeof *sorted);
-  qsort(sorted, n, sizeof *sorted, bound_by_hash);
+  rc = session_sort(s, sorted, n, sizeof *sorted, bound_by_hash);
   size_t i = 0;
   for (; !rc && i < n; i++) {
-    rc = acquire_key(s, sorted[i], call, until);
+    rc = i % CHUNK_MAX ? EMB_OK : session_poll(s);
+    rc = rc ? rc : acquire_key(s, sorted[i], call, until);
   }
   if (rc) {
     bound_release_call(s, sorted, i, call);

@@ -11,6 +11,7 @@
 
 #include "engine/table/store/metrics.h"
 #include "session.h"
+#include "engine/base/sort.h"
 
 #define READ_BYTES (1u << 20)
 #define READ_DEPTH 128u
@@ -223,6 +224,14 @@ int session_wait_kept(emb_session *s) {
 
 int session_interrupted(emb_session *s) {
   return s->waits.interrupt && s->waits.interrupt(s->waits.interrupt_arg)
+             ? session_error(s, EMB_INTERRUPT, "interrupted")
+             : EMB_OK;
+}
+
+int session_sort(emb_session *s, void *at, size_t n, size_t size,
+                 int (*compare)(const void *, const void *)) {
+  return sort_until(at, n, size, compare, s->waits.interrupt,
+                    s->waits.interrupt_arg)
              ? session_error(s, EMB_INTERRUPT, "interrupted")
              : EMB_OK;
 }

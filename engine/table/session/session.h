@@ -194,6 +194,9 @@ int session_error(emb_session *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* EMB_INTERRUPT if the session's callback asks to stop. */
 int session_interrupted(emb_session *s);
+/* As qsort; EMB_INTERRUPT leaves the elements in some order. */
+int session_sort(emb_session *s, void *at, size_t n, size_t size,
+                 int (*compare)(const void *, const void *));
 /* As session_interrupted, if some milliseconds have passed since the last poll:
 ** the callback may run a statement, which takes microseconds.  Called between
 ** the pieces of a long call. */

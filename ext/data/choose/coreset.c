@@ -98,10 +98,14 @@ static int place_compare(const void *a, const void *b) {
   return (x->key > y->key) - (x->key < y->key);
 }
 
-/* Moves each row to its place, along the cycles of the permutation. */
-static void coreset_permute(struct ext_coreset *coreset, struct place *places,
-                            float *row) {
-  size_t dim = coreset->points.dim, bytes = dim * sizeof(float);
+/* Bytes moved between two checks for an interrupt. */
+enum { PERMUTE_STEP = 1 << 22 };
+
+/* Moves each row to its place, along the cycles of the permutation.  After an
+** interrupt the rows are undefined. */
+static int coreset_permute(struct ext_coreset *coreset, struct place *places,
+                           float *row, struct ext_conn *conn, char **err) {
+  size_t dim = coreset->points.dim, bytes = dim * sizeof(float), moved = 0;
   float *vectors = coreset->points.vectors;
   for (size_t i = 0; i < coreset->points.n; i++) {
     size_t to = i;
@@ -110,6 +114,12 @@ static void coreset_permute(struct ext_coreset *coreset, struct place *places,
     memcpy(row, vectors + i * dim, bytes);
     while (places[to].at != i) {
       size_t from = places[to].at;
+      moved += bytes;
+      if (moved >= PERMUTE_STEP) {
+        moved = 0;
+        if (ext_link_interrupted(conn))
+          return ext_error(err, SQLITE_INTERRUPT, "interrupted");
+      }
       memcpy(vectors + to * dim, vectors + from * dim, bytes);
       places[to].at = to;
       to = from;
@@ -117,9 +127,11 @@ static void coreset_permute(struct ext_coreset *coreset, struct place *places,
     memcpy(vectors + to * dim, row, bytes);
     places[to].at = to;
   }
+  return SQLITE_OK;
 }
 
-static int coreset_sort(struct ext_coreset *coreset, char **err) {
+static int coreset_sort(struct ext_coreset *coreset, struct ext_conn *conn,
+                        char **err) {
   size_t n = coreset->points.n;
   struct place *places = sqlite3_malloc64(n * sizeof *places);
   float *row = sqlite3_malloc64(coreset->points.dim * sizeof *row);
@@ -127,7 +139,7 @@ static int coreset_sort(struct ext_coreset *coreset, char **err) {
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
     places[i] = (struct place){coreset->keys[i], i};
   if (rc == SQLITE_OK)
-    qsort(places, n, sizeof *places, place_compare);
+    rc = ext_link_sort(conn, places, n, sizeof *places, place_compare, err);
   for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
     coreset->keys[i] = places[i].key;
     if (i > 0 && places[i].key == places[i - 1].key)
@@ -136,7 +148,7 @@ static int coreset_sort(struct ext_coreset *coreset, char **err) {
                      (long long)places[i].key);
   }
   if (rc == SQLITE_OK && !EMB_SEED(SEED_CORESET_ROWS_UNSORTED))
-    coreset_permute(coreset, places, row);
+    rc = coreset_permute(coreset, places, row, conn, err);
   sqlite3_free(places);
   sqlite3_free(row);
   return rc;
@@ -144,16 +156,15 @@ static int coreset_sort(struct ext_coreset *coreset, char **err) {
 
 /* ---- the result ---------------------------------------------------------- */
 
-static int coreset_choose(sqlite3_context *context,
-                          const struct ext_coreset *coreset, emb_chosen *chosen,
-                          size_t k, char **err) {
-  struct ext_conn conn = ext_choose_asked(context);
+static int coreset_choose(const struct ext_coreset *coreset,
+                          struct ext_conn *conn, emb_chosen *chosen, size_t k,
+                          char **err) {
   emb_points points = {.keys = coreset->keys,
                        .vectors = coreset->points.vectors,
                        .n = coreset->points.n,
                        .dim = coreset->points.dim,
                        .interrupted = ext_link_interrupted,
-                       .arg = &conn};
+                       .arg = conn};
   emb_err cause;
   int rc = emb_coreset(&points, k, coreset->method, chosen, &cause);
   return rc == EMB_OK ? SQLITE_OK : ext_engine_error(err, rc, cause.text);
@@ -180,6 +191,7 @@ static void coreset_give(sqlite3_context *context,
 
 static void coreset_final(sqlite3_context *context) {
   struct ext_coreset *coreset = sqlite3_aggregate_context(context, 0);
+  struct ext_conn conn = ext_choose_asked(context);
   emb_chosen *chosen = NULL;
   char *err = NULL;
   size_t k;
@@ -193,11 +205,11 @@ static void coreset_final(sqlite3_context *context) {
   emb_check(ext_coreset_valid(coreset));
   k = (uint64_t)coreset->k < coreset->points.n ? (size_t)coreset->k
                                                : coreset->points.n;
-  rc = coreset_sort(coreset, &err);
+  rc = coreset_sort(coreset, &conn, &err);
   if (rc == SQLITE_OK) {
     chosen = sqlite3_malloc64(k * sizeof *chosen);
-    rc = chosen ? coreset_choose(context, coreset, chosen, k, &err)
-                : SQLITE_NOMEM;
+    rc =
+        chosen ? coreset_choose(coreset, &conn, chosen, k, &err) : SQLITE_NOMEM;
   }
   if (rc == SQLITE_OK)
     coreset_give(context, coreset, chosen, k);

@@ -259,23 +259,34 @@ static int drift_mmd(struct drift_state *state, struct ext_conn *conn,
 
 /* ---- the others ---------------------------------------------------------- */
 
-static double drift_one(const struct drift_state *state, int what,
-                        struct drift_numbers x, struct drift_numbers y) {
-  switch (what) {
-  case DRIFT_KS:
-    return emb_drift_ks(x.at, x.n, y.at, y.n);
-  case DRIFT_CVM:
-    return emb_drift_cvm(x.at, x.n, y.at, y.n);
-  default:
-    return emb_drift_hellinger(x.at, x.n, y.at, y.n, state->bins);
-  }
+static int drift_compare(const void *a, const void *b) {
+  const double *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Sorts the numbers. */
+static int drift_one(const struct drift_state *state, int what,
+                     struct ext_conn *conn, double *result, char **err) {
+  const struct drift_numbers *x = &state->numbers[1], *y = &state->numbers[0];
+  int rc = ext_link_sort(conn, x->at, x->n, sizeof *x->at, drift_compare, err);
+  if (rc == SQLITE_OK)
+    rc = ext_link_sort(conn, y->at, y->n, sizeof *y->at, drift_compare, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  if (what == DRIFT_KS)
+    *result = emb_drift_ks(x->at, x->n, y->at, y->n);
+  else if (what == DRIFT_CVM)
+    *result = emb_drift_cvm(x->at, x->n, y->at, y->n);
+  else
+    *result = emb_drift_hellinger(x->at, x->n, y->at, y->n, state->bins);
+  return SQLITE_OK;
 }
 
 /* For vectors: the mean over dimensions. */
 static int drift_columns(struct drift_state *state, int what,
                          struct ext_conn *conn, double *result, char **err) {
   uint32_t dim = state->points[0].dim;
-  double sum = 0;
+  double sum = 0, one;
   int rc = SQLITE_OK;
   for (int side = 0; side < 2; side++) {
     struct drift_numbers *to = &state->numbers[side];
@@ -289,9 +300,12 @@ static int drift_columns(struct drift_state *state, int what,
       for (size_t i = 0; i < state->numbers[side].n; i++)
         state->numbers[side].at[i] =
             (double)state->points[side].vectors[i * dim + k];
-    sum += drift_one(state, what, state->numbers[1], state->numbers[0]);
     if (ext_link_interrupted(conn))
       rc = ext_error(err, SQLITE_INTERRUPT, "interrupted");
+    if (rc == SQLITE_OK)
+      rc = drift_one(state, what, conn, &one, err);
+    if (rc == SQLITE_OK)
+      sum += one;
   }
   *result = sum / (double)dim;
   return rc;
@@ -305,8 +319,7 @@ static int drift_compute(struct drift_state *state, int what,
     return drift_mmd(state, conn, result, err);
   if (state->points[0].n)
     return drift_columns(state, what, conn, result, err);
-  *result = drift_one(state, what, state->numbers[1], state->numbers[0]);
-  return SQLITE_OK;
+  return drift_one(state, what, conn, result, err);
 }
 
 static void drift_final(sqlite3_context *context) {

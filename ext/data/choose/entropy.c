@@ -11,14 +11,17 @@ SQLITE_EXTENSION_INIT3
 
 static void call_entropy(sqlite3_context *context, int argc,
                          sqlite3_value **argv) {
+  struct ext_conn asked = ext_choose_asked(context);
   struct ext_floats p;
   double sum = 0;
   char *err = NULL;
   (void)argc;
   if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
     return;
-  int rc =
-      ext_vec_from_value(argv[0], "argument 1 of emb_entropy", 0, &p, &err);
+  int rc = ext_vec_from_value(argv[0],
+                              &(struct ext_arg){"argument 1 of emb_entropy",
+                                                ext_link_interrupted, &asked},
+                              0, &p, &err);
   if (rc != SQLITE_OK) {
     ext_result_error(context, rc, err);
     return;

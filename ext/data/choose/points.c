@@ -30,7 +30,7 @@ int ext_points_add(struct ext_points *points, sqlite3_value *value,
   struct ext_floats vec;
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument %d of %s", argument, name);
-  rc = ext_vec_from_value(value, what, 0, &vec, err);
+  rc = ext_vec_from_value(value, &(struct ext_arg){.what = what}, 0, &vec, err);
   if (rc != SQLITE_OK)
     return rc;
   if (vec.n == 0 || vec.n > 65536)

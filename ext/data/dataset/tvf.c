@@ -145,7 +145,10 @@ static int samples_get_begin(struct ext_tvf_cursor *base,
   size_t n;
   int rc = samples_tvf_start(cursor, arguments[0], 2, err);
   if (rc == SQLITE_OK)
-    rc = ext_keys_from_value(arguments[1], "keys", &keys, &owned, &n, err);
+    rc = ext_keys_from_value(
+        arguments[1],
+        &(struct ext_arg){"keys", ext_link_interrupted, base->conn}, &keys,
+        &owned, &n, err);
   if (rc != SQLITE_OK)
     return rc;
   own = keys;

@@ -216,8 +216,9 @@ static int samples_by_key(const void *a, const void *b) {
 }
 
 /* The keys of an IN list, each once, in ascending order. */
-static int samples_in(sqlite3_value *list, const struct ext_range *range,
-                      int64_t **out, size_t *count, char **err) {
+static int samples_in(struct ext_conn *conn, sqlite3_value *list,
+                      const struct ext_range *range, int64_t **out,
+                      size_t *count, char **err) {
   int64_t *keys = NULL;
   size_t n = 0, capacity = 0, kept = 0;
   sqlite3_value *value;
@@ -244,8 +245,9 @@ static int samples_in(sqlite3_value *list, const struct ext_range *range,
   *out = keys;
   if (rc != SQLITE_OK && rc != SQLITE_DONE)
     return rc;
-  if (n)
-    qsort(keys, n, sizeof *keys, samples_by_key);
+  rc = ext_link_sort(conn, keys, n, sizeof *keys, samples_by_key, err);
+  if (rc != SQLITE_OK)
+    return rc;
   for (size_t i = 0; i < n; i++)
     if (kept == 0 || keys[kept - 1] != keys[i])
       keys[kept++] = keys[i];
@@ -275,11 +277,12 @@ static int samples_narrow(struct ext_samples_ask *ask, const char *letters,
 static int samples_begin(struct samples_cursor *cursor,
                          struct ext_samples_ask *ask, sqlite3_value *in,
                          char **err) {
+  struct ext_samples *table = (struct ext_samples *)cursor->base.pVtab;
   int64_t *keys = NULL;
   size_t n = 1;
   int rc = SQLITE_OK;
   if (in) {
-    rc = samples_in(in, &ask->keys, &keys, &n, err);
+    rc = samples_in(table->client->conn, in, &ask->keys, &keys, &n, err);
   } else if (ask->keys.lo == ask->keys.hi) {
     keys = sqlite3_malloc64(sizeof *keys);
     if (keys == NULL)

@@ -41,15 +41,25 @@ static struct class_count *f1_slot(struct class_count *slots, size_t capacity,
   return &slots[i];
 }
 
-static int f1_grow(struct f1 *f1) {
+/* Slots moved between two checks for an interrupt. */
+enum { F1_MOVES = 65536 };
+
+/* Unchanged after an error. */
+static int f1_grow(struct f1 *f1, char **err) {
+  struct ext_conn asked = {.db = f1->db};
   size_t capacity = f1->capacity ? f1->capacity * 2 : 16;
   struct class_count *slots = sqlite3_malloc64(capacity * sizeof *slots);
   if (slots == NULL)
     return SQLITE_NOMEM;
   memset(slots, 0, capacity * sizeof *slots);
-  for (size_t i = 0; i < f1->capacity; i++)
+  for (size_t i = 0; i < f1->capacity; i++) {
+    if (i % F1_MOVES == F1_MOVES - 1 && ext_link_interrupted(&asked)) {
+      sqlite3_free(slots);
+      return ext_error(err, SQLITE_INTERRUPT, "interrupted");
+    }
     if (f1->slots[i].used)
       *f1_slot(slots, capacity, &f1->slots[i]) = f1->slots[i];
+  }
   sqlite3_free(f1->slots);
   f1->slots = slots;
   f1->capacity = capacity;
@@ -74,13 +84,14 @@ static int f1_class(struct f1 *f1, sqlite3_value *value, const char *what,
     class.word = rc == SQLITE_OK ? emb_random_integer(integer) : 0;
   }
   if (rc == SQLITE_OK && f1->capacity == 0)
-    rc = f1_grow(f1);
+    rc = f1_grow(f1, err);
   if (rc != SQLITE_OK)
     return rc;
   slot = f1_slot(f1->slots, f1->capacity, &class);
   if (!slot->used && 2 * (f1->n + 1) > f1->capacity) {
-    if (f1_grow(f1) != SQLITE_OK)
-      return SQLITE_NOMEM;
+    rc = f1_grow(f1, err);
+    if (rc != SQLITE_OK)
+      return rc;
     slot = f1_slot(f1->slots, f1->capacity, &class);
   }
   *number = (size_t)(slot - f1->slots);
@@ -147,6 +158,7 @@ static void f1_step(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (f1->failed || sqlite3_value_type(argv[0]) == SQLITE_NULL ||
       sqlite3_value_type(argv[1]) == SQLITE_NULL)
     return;
+  f1->db = sqlite3_context_db_handle(context);
   rc = f1_add(f1, argc, argv, &err);
   if (rc != SQLITE_OK) {
     f1->failed = 1;

@@ -12,7 +12,6 @@ SQLITE_EXTENSION_INIT3
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Returns 1 if a row is left out. */
@@ -43,7 +42,8 @@ static int evaluate_scores(sqlite3_value *value, const char *name,
   char what[64];
   int rc;
   sqlite3_snprintf(sizeof what, what, "argument 1 of %s", name);
-  rc = ext_vec_from_value(value, what, 0, scores, err);
+  rc = ext_vec_from_value(value, &(struct ext_arg){.what = what}, 0, scores,
+                          err);
   if (rc == SQLITE_OK && scores->n == 0) {
     ext_floats_free(scores);
     rc = ext_error(err, SQLITE_MISMATCH, "%s is an empty vector", what);
@@ -263,12 +263,15 @@ static int scored_compare(const void *a, const void *b) {
 ** equal scores counted as half (Mann, Whitney, 1947). */
 static void auc_final(sqlite3_context *context) {
   struct auc *auc = sqlite3_aggregate_context(context, 0);
+  struct ext_conn conn = {.db = sqlite3_context_db_handle(context)};
   double ones = 0, zeros = 0, above = 0;
+  char *err = NULL;
+  int rc;
   if (auc == NULL)
     return;
-  if (auc->n)
-    qsort(auc->rows, auc->n, sizeof *auc->rows, scored_compare);
-  for (size_t i = 0, end; i < auc->n; i = end) {
+  rc = ext_link_sort(&conn, auc->rows, auc->n, sizeof *auc->rows,
+                     scored_compare, &err);
+  for (size_t i = 0, end; rc == SQLITE_OK && i < auc->n; i = end) {
     double one = 0, zero = 0;
     for (end = i; end < auc->n && auc->rows[end].score == auc->rows[i].score;
          end++) {
@@ -279,7 +282,9 @@ static void auc_final(sqlite3_context *context) {
     ones += one;
     zeros += zero;
   }
-  if (ones > 0 && zeros > 0)
+  if (rc != SQLITE_OK)
+    ext_result_error(context, rc, err);
+  else if (ones > 0 && zeros > 0)
     sqlite3_result_double(context, above / ones / zeros);
   sqlite3_free(auc->rows);
   *auc = (struct auc){0};

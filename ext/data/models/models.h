@@ -36,6 +36,7 @@ struct class_count {
 
 /* All zeros is the state before the first row. */
 struct f1 {
+  sqlite3 *db;
   struct class_count *slots;
   size_t n, capacity; /* a power of two, or 0 */
   int64_t rows, right;

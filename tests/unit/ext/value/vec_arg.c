@@ -17,7 +17,8 @@ static void matrix(sqlite3_context *context, int argc, sqlite3_value **argv) {
   int rc;
   size_t i;
   (void)argc;
-  rc = ext_matrix_from_value(argv[0], "vectors", dim, rows, &out, &err);
+  rc = ext_matrix_from_value(argv[0], &(struct ext_arg){.what = "vectors"}, dim,
+                             rows, &out, &err);
   if (rc != SQLITE_OK) {
     (void)snprintf(text, sizeof text, "%d: %s", rc, err ? err : "(none)");
     sqlite3_free(err);
