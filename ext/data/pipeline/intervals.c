@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** intervals.c -- emb_evaluation_intervals(pipeline [, prefix]): writes the
-*times at which
-** models should be evaluated, by the pipeline's evaluation policy, into
-** evaluation_interval.  Existing intervals stay, with their measurements.
-** Returns the number of new intervals.
+** intervals.c -- emb_evaluation_intervals(pipeline [, prefix]).
+**
+** Writes the times at which models should be evaluated, by the pipeline's
+** evaluation policy, into evaluation_interval.  Existing intervals stay, with
+** their measurements.  Returns the number of new intervals.
 **
 ** A policy's SELECT has the columns name, begins, ends and, where an interval
 ** is for one model, model.  :first_timestamp and :last_timestamp are those of
