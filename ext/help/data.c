@@ -7,8 +7,17 @@
 #ifndef EMB_OMIT_DATA
 
 #define HELP_PIPELINE                                                          \
-  "SQLITE_ERROR if there is no such pipeline, the tables of schema.sql are "   \
-  "missing, or a policy is wrong"
+  "SQLITE_ERROR if there is no such pipeline, its tables are missing "         \
+  "(emb_pipeline_create), the prefix is no plain name or a policy is wrong"
+
+#define HELP_PREFIX                                                            \
+  "; prefix TEXT: of the tables, default 'modyn_', or none if there is no "    \
+  "table modyn_pipeline"
+
+#define HELP_CREATE                                                            \
+  "SQLITE_ERROR if something has one of the names already or the prefix is "   \
+  "no plain name; SQLITE_MISMATCH if it is no TEXT; SQLITE_READONLY if "       \
+  "nothing may be written"
 
 const struct ext_help ext_help_data[] = {
     {.name = "emb_random",
@@ -185,10 +194,30 @@ const struct ext_help ext_help_data[] = {
                "difference is damaged; SQLITE_NOTADB if it is no difference",
      .in_transaction = "read",
      .page = "models.md#differences"},
+    {.name = "emb_pipeline_create",
+     .kind = "function",
+     .signature = "emb_pipeline_create([prefix])",
+     .arguments = "prefix TEXT: of the tables' names, default 'modyn_', '' for "
+                  "none",
+     .result = "INTEGER: makes the tables of pipelines and returns their "
+               "number; 0 if all are there already",
+     .errors = HELP_CREATE,
+     .in_transaction = "yes",
+     .page = "pipelines.md#the-tables"},
+    {.name = "emb_models_create",
+     .kind = "function",
+     .signature = "emb_models_create([prefix])",
+     .arguments = "prefix TEXT: of the tables' names, default 'modyn_', '' for "
+                  "none",
+     .result = "INTEGER: makes the tables of models and returns their number; "
+               "0 if all are there already",
+     .errors = HELP_CREATE ", or the tables of pipelines are missing",
+     .in_transaction = "yes",
+     .page = "models.md#the-tables"},
     {.name = "emb_pipeline_run",
      .kind = "function",
-     .signature = "emb_pipeline_run(pipeline)",
-     .arguments = "pipeline: its name or its number",
+     .signature = "emb_pipeline_run(pipeline [, prefix])",
+     .arguments = "pipeline: its name or its number" HELP_PREFIX,
      .result = "INTEGER: asks the trigger policy, makes the next trigger's "
                "selection and returns the trigger's number; NULL if there is "
                "nothing more to decide or the pipeline waits",
@@ -197,9 +226,9 @@ const struct ext_help ext_help_data[] = {
      .page = "pipelines.md#triggers"},
     {.name = "emb_downsample",
      .kind = "function",
-     .signature = "emb_downsample(pipeline, trigger [, epoch])",
+     .signature = "emb_downsample(pipeline, trigger [, epoch [, prefix]])",
      .arguments = "pipeline: its name or its number; trigger INTEGER; epoch "
-                  "INTEGER: default 0",
+                  "INTEGER: default 0" HELP_PREFIX,
      .result = "INTEGER: chooses again among the selected samples, by the "
                "model's scores; returns their number",
      .errors = HELP_PIPELINE ", or no such trigger",
@@ -207,8 +236,8 @@ const struct ext_help ext_help_data[] = {
      .page = "pipelines.md#downsampling"},
     {.name = "emb_evaluation_intervals",
      .kind = "function",
-     .signature = "emb_evaluation_intervals(pipeline)",
-     .arguments = "pipeline: its name or its number",
+     .signature = "emb_evaluation_intervals(pipeline [, prefix])",
+     .arguments = "pipeline: its name or its number" HELP_PREFIX,
      .result = "INTEGER: writes the intervals of the evaluation policy; "
                "returns the number of new ones",
      .errors = HELP_PIPELINE,
@@ -217,10 +246,11 @@ const struct ext_help ext_help_data[] = {
     {.name = "emb_selected",
      .kind = "table-valued function",
      .signature = "emb_selected(pipeline, trigger [, partition [, worker [, "
-                  "workers [, epoch]]]])",
+                  "workers [, epoch [, prefix]]]]])",
      .arguments = "pipeline: its name or its number; trigger INTEGER; "
                   "partition INTEGER: from 0, NULL for all; worker, workers "
-                  "INTEGER: a worker's share; epoch INTEGER: of emb_downsample",
+                  "INTEGER: a worker's share; epoch INTEGER: of "
+                  "emb_downsample" HELP_PREFIX,
      .result =
          "rows of place INTEGER, key, weight REAL: the samples to train on",
      .errors = HELP_PIPELINE ", or no such trigger",

@@ -1,7 +1,7 @@
 # pipeline.tcl -- pipelines for the tests of sql/examples/modyn/schema.sql and
 # ext/data/pipeline/.
 #
-#   modyn_reset              an empty database with the schema
+#   modyn_reset              an empty database with the schema, without a prefix
 #   samples N ?LABEL?        table sample: keys 1 to N, timestamp = key * 10, and
 #                            a label that an SQL expression of key gives
 #   pipeline NAME TRIGGER ?SELECTION? ?COLUMN VALUE ...?

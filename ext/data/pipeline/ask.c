@@ -74,7 +74,7 @@ int ext_ask_record(const struct ext_asker *asker, const struct ext_scope *of,
                    char **err) {
   struct ext_scope scope = *of;
   static const char sql[] =
-      "INSERT INTO decision_part VALUES(:pipeline, :position, :member, "
+      "INSERT INTO {decision_part} VALUES(:pipeline, :position, :member, "
       ":policy, :triggered, :value, :threshold, :reason)";
   int rc = SQLITE_OK;
   for (struct ext_part *part = asker->parts; part && rc == SQLITE_OK;
@@ -277,6 +277,7 @@ static int ask_votes(struct ext_asker *asker, const struct ext_policy *policy,
                      const struct ext_question *question, struct votes *votes,
                      struct ext_answer *answer, char **err) {
   struct ext_scope scope = {.db = asker->pipeline->db,
+                            .prefix = asker->pipeline->prefix,
                             .options = policy->options};
   sqlite3_str *list = sqlite3_str_new(scope.db);
   int rc = ext_scope_number(&scope, "SELECT json_array_length(:members)",

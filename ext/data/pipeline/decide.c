@@ -48,7 +48,7 @@ static int decide_root(struct ext_asker *asker,
   static const char sql[] =
       "SELECT json_extract(:json, '$.warmup_policy') WHERE "
       "json_extract(:json, '$.warmup_intervals') > (SELECT count(*) "
-      "FROM decision WHERE pipeline = :pipeline)";
+      "FROM {decision} WHERE pipeline = :pipeline)";
   struct ext_pipeline *pipeline = asker->pipeline;
   struct ext_scope scope;
   char *json = NULL;
@@ -69,19 +69,19 @@ static int decide_question(struct ext_pipeline *pipeline,
                            struct ext_question *question, char **err) {
   struct ext_scope *scope = &pipeline->scope;
   int rc = ext_scope_number(scope,
-                            "SELECT max(last_position) FROM trigger WHERE "
+                            "SELECT max(last_position) FROM {trigger} WHERE "
                             "pipeline = :pipeline",
                             &question->first, err);
   question->first++;
   question->member = "";
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope,
-                          "SELECT max(position) FROM decision WHERE "
+                          "SELECT max(position) FROM {decision} WHERE "
                           "pipeline = :pipeline",
                           &question->evaluated, err);
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope,
-                          "SELECT max(position) FROM sample_state WHERE "
+                          "SELECT max(position) FROM {sample_state} WHERE "
                           "pipeline = :pipeline",
                           &question->last, err);
   return rc;
@@ -92,19 +92,20 @@ static int decide_trigger(struct ext_pipeline *pipeline,
                           const struct ext_answer *answer,
                           sqlite3_int64 *trigger, char **err) {
   static const char sql[] =
-      "INSERT INTO trigger SELECT :pipeline, :trigger, :first, :through,"
+      "INSERT INTO {trigger} SELECT :pipeline, :trigger, :first, :through,"
       " coalesce(a, b), b, (julianday('now') - 2440587.5) * 86400.0, 0, 0"
-      " FROM (SELECT (SELECT timestamp FROM sample_state"
+      " FROM (SELECT (SELECT timestamp FROM {sample_state}"
       "   WHERE pipeline = :pipeline AND position BETWEEN :first AND :through"
       "   ORDER BY position LIMIT 1) AS a,"
-      "  (SELECT timestamp FROM sample_state"
+      "  (SELECT timestamp FROM {sample_state}"
       "   WHERE pipeline = :pipeline AND position <= :through"
       "   ORDER BY position DESC LIMIT 1) AS b)";
   struct ext_scope with = pipeline->scope, *scope = &with;
-  int rc = ext_scope_number(scope,
-                            "SELECT coalesce(max(trigger) + 1, 0) FROM trigger "
-                            "WHERE pipeline = :pipeline",
-                            trigger, err);
+  int rc =
+      ext_scope_number(scope,
+                       "SELECT coalesce(max(trigger) + 1, 0) FROM {trigger} "
+                       "WHERE pipeline = :pipeline",
+                       trigger, err);
   if (rc == SQLITE_OK &&
       (answer->through < question->first || answer->through > answer->position))
     rc = ext_error(err, SQLITE_ERROR,
@@ -123,7 +124,8 @@ static int decide_record(struct ext_asker *asker,
                          const struct ext_answer *answer,
                          sqlite3_int64 *trigger, char **err) {
   static const char sql[] =
-      "INSERT INTO decision VALUES(:pipeline, :position, :triggered, :trigger, "
+      "INSERT INTO {decision} VALUES(:pipeline, :position, :triggered, "
+      ":trigger, "
       ":reason, (julianday('now') - 2440587.5) * 86400.0)";
   struct ext_scope with = asker->pipeline->scope, *scope = &with;
   int yes = answer->verdict == EXT_YES, rc = SQLITE_OK;
@@ -146,7 +148,7 @@ static int decide_wait(struct ext_pipeline *pipeline, const char *reason,
   struct ext_scope scope = pipeline->scope;
   ext_scope_text(&scope, "reason", reason);
   return ext_scope_run(&scope,
-                       "UPDATE pipeline SET waits_for = :reason WHERE "
+                       "UPDATE {pipeline} SET waits_for = :reason WHERE "
                        "pipeline = :pipeline AND waits_for IS NOT :reason",
                        err);
 }

@@ -30,11 +30,11 @@ SQLITE_EXTENSION_INIT3
 #include <string.h>
 
 static const char down_insert_sql[] =
-    "INSERT INTO downsampling"
+    "INSERT INTO {downsampling}"
     " VALUES(:pipeline, :trigger, :epoch, :place, :key, :weight)";
 
 static const char down_all_sql[] =
-    "SELECT sample_key, weight FROM selection WHERE pipeline = :pipeline"
+    "SELECT sample_key, weight FROM {selection} WHERE pipeline = :pipeline"
     " AND trigger = :trigger ORDER BY place";
 
 /* The options' JSON object, or NULL: none. */
@@ -68,7 +68,9 @@ static int check_batches(struct ext_pipeline *pipeline,
       " WHERE :batch_size IS NOT NULL AND (:batch_size * :ratio < :ratio_max"
       " OR abs(:batch_size * :ratio / (:ratio_max * 1.0)"
       "   - round(:batch_size * :ratio / (:ratio_max * 1.0))) > 1e-9)";
-  struct ext_scope scope = {.db = pipeline->db, .options = policy->options};
+  struct ext_scope scope = {.db = pipeline->db,
+                            .prefix = pipeline->prefix,
+                            .options = policy->options};
   char *wrong = NULL;
   int rc = ext_scope_string(&scope, sql, &wrong, err);
   if (rc == SQLITE_OK && wrong)
@@ -94,7 +96,9 @@ int ext_downsampling_check(struct ext_pipeline *pipeline,
       "SELECT value FROM json_each(CASE json_type(:downsampling)"
       " WHEN 'object' THEN json_array(json(:downsampling))"
       " ELSE :downsampling END)";
-  struct ext_scope scope = {.db = pipeline->db, .options = selection->options};
+  struct ext_scope scope = {.db = pipeline->db,
+                            .prefix = pipeline->prefix,
+                            .options = selection->options};
   sqlite3_stmt *row = NULL;
   char *wrong = NULL;
   int rc = ext_scope_string(&scope, down_thresholds_sql, &wrong, err);
@@ -280,7 +284,7 @@ static int down_find_trigger(struct ext_pipeline *pipeline,
                              char **err) {
   struct ext_scope *scope = &pipeline->scope;
   int rc = ext_scope_number(scope,
-                            "SELECT count(*) FROM trigger WHERE "
+                            "SELECT count(*) FROM {trigger} WHERE "
                             "pipeline = :pipeline AND trigger = :trigger",
                             n, err);
   if (rc == SQLITE_OK && *n == 0)
@@ -289,7 +293,7 @@ static int down_find_trigger(struct ext_pipeline *pipeline,
   /* Counts places, not rows: the user may have removed some rows. */
   if (rc == SQLITE_OK)
     rc = ext_scope_number(scope,
-                          "SELECT coalesce(max(place) + 1, 0) FROM selection "
+                          "SELECT coalesce(max(place) + 1, 0) FROM {selection} "
                           "WHERE pipeline = :pipeline AND trigger = :trigger",
                           n, err);
   ext_scope_integer(scope, "n", *n);
@@ -310,7 +314,7 @@ static int down_epoch(const struct ext_scope *scope, const char *json,
 static int down_run(struct ext_pipeline *pipeline, sqlite3_int64 trigger,
                     sqlite3_int64 epoch, sqlite3_int64 *count, char **err) {
   static const char delete_sql[] =
-      "DELETE FROM downsampling WHERE pipeline = :pipeline AND "
+      "DELETE FROM {downsampling} WHERE pipeline = :pipeline AND "
       "trigger = :trigger AND epoch = :epoch";
   struct ext_scope *scope = &pipeline->scope;
   struct ext_policy selection = {0};
@@ -362,7 +366,8 @@ void ext_fn_downsample(sqlite3_context *context, int argc,
   int64_t trigger, epoch;
   sqlite3_int64 count = 0;
   char *err = NULL;
-  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0],
+                             argc > 3 ? argv[3] : NULL, &pipeline, &err);
   if (rc == SQLITE_OK)
     rc = down_arguments(&pipeline, argc, argv, &trigger, &epoch, &err);
   if (rc == SQLITE_OK)

@@ -11,31 +11,32 @@
 SQLITE_EXTENSION_INIT3
 
 static const char inform_sql[] =
-    "INSERT INTO sample_state(pipeline, position, sample_key, timestamp, label)"
+    "INSERT INTO {sample_state}(pipeline, position, sample_key, timestamp, "
+    "label)"
     " SELECT :pipeline, :seen + row_number() OVER (ORDER BY timestamp, key),"
     " key, timestamp, label FROM %s AS sample WHERE %s%s";
 
 /* No position is given twice, even if the user has deleted samples. */
 static const char inform_seen_sql[] =
-    "SELECT max(coalesce((SELECT max(position) FROM sample_state"
+    "SELECT max(coalesce((SELECT max(position) FROM {sample_state}"
     "   WHERE pipeline = :pipeline), 0),"
-    " coalesce((SELECT max(position) FROM decision"
+    " coalesce((SELECT max(position) FROM {decision}"
     "   WHERE pipeline = :pipeline), 0))";
 
 static const char inform_recent_sql[] =
-    "timestamp >= (SELECT newest - lookback FROM pipeline"
+    "timestamp >= (SELECT newest - lookback FROM {pipeline}"
     " WHERE pipeline = :pipeline)";
 
 /* The first run omits this test: all samples are new.  The plus removes the
 ** affinity of the source's key.  With an affinity, the index on sample_key, a
 ** column without one, would not be used. */
 static const char inform_unseen_sql[] =
-    " AND NOT EXISTS(SELECT 1 FROM sample_state AS s"
+    " AND NOT EXISTS(SELECT 1 FROM {sample_state} AS s"
     " WHERE s.pipeline = :pipeline AND s.sample_key = +sample.key)";
 
 static const char inform_newest_sql[] =
-    "UPDATE pipeline SET newest = max(coalesce(newest, -9e999),"
-    " (SELECT max(timestamp) FROM sample_state"
+    "UPDATE {pipeline} SET newest = max(coalesce(newest, -9e999),"
+    " (SELECT max(timestamp) FROM {sample_state}"
     "   WHERE pipeline = :pipeline AND position > :seen))"
     " WHERE pipeline = :pipeline";
 

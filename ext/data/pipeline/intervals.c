@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
 **
-** intervals.c -- emb_evaluation_intervals(pipeline): writes the times at which
-** models should be evaluated, by the pipeline's evaluation policy, into
-** evaluation_interval.  Existing intervals stay, with their measurements.
-** Returns the number of new intervals.
+** intervals.c -- emb_evaluation_intervals(pipeline [, prefix]).
+**
+** Writes the times at which models should be evaluated, by the pipeline's
+** evaluation policy, into evaluation_interval.  Existing intervals stay, with
+** their measurements.  Returns the number of new intervals.
 **
 ** A policy's SELECT has the columns name, begins, ends and, where an interval
 ** is for one model, model.  :first_timestamp and :last_timestamp are those of
@@ -14,9 +15,9 @@ SQLITE_EXTENSION_INIT3
 
 /* A UNIQUE constraint would not do: it treats all NULL models as different. */
 static const char interval_sql[] =
-    "INSERT INTO evaluation_interval(pipeline, name, model, begins, ends)"
+    "INSERT INTO {evaluation_interval}(pipeline, name, model, begins, ends)"
     " SELECT :pipeline, name, model, begins, ends FROM (%s\n) AS i"
-    " WHERE NOT EXISTS(SELECT 1 FROM evaluation_interval e WHERE"
+    " WHERE NOT EXISTS(SELECT 1 FROM {evaluation_interval} e WHERE"
     "  e.pipeline = :pipeline AND e.model IS i.model AND e.begins = i.begins"
     "  AND e.ends = i.ends)";
 
@@ -29,7 +30,7 @@ static int interval_times(struct ext_pipeline *pipeline, char **err) {
   sqlite3_stmt *row = NULL;
   int rc = ext_scope_prepare(&pipeline->scope,
                              "SELECT min(timestamp), max(timestamp) FROM "
-                             "sample_state WHERE pipeline = :pipeline",
+                             "{sample_state} WHERE pipeline = :pipeline",
                              &row, NULL, err);
   if (rc == SQLITE_OK) {
     rc = sqlite3_step(row);
@@ -68,7 +69,7 @@ static int interval_policy(struct ext_pipeline *pipeline, const char *json,
 
 static int interval_run(struct ext_pipeline *pipeline, sqlite3_int64 *n,
                         char **err) {
-  struct ext_scope scope = {.db = pipeline->db};
+  struct ext_scope scope = {.db = pipeline->db, .prefix = pipeline->prefix};
   sqlite3_stmt *row = NULL;
   int rc = interval_times(pipeline, err);
   if (rc == SQLITE_OK && pipeline->evaluation_policy == NULL)
@@ -96,8 +97,8 @@ void ext_fn_intervals(sqlite3_context *context, int argc,
   struct ext_pipeline pipeline;
   sqlite3_int64 n = 0;
   char *err = NULL;
-  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
-  (void)argc;
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0],
+                             argc > 1 ? argv[1] : NULL, &pipeline, &err);
   if (rc == SQLITE_OK)
     rc = ext_pipeline_begin(&pipeline, &err);
   if (rc == SQLITE_OK) {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
 **
-** pipeline.h -- ext/data/pipeline/: drives the pipelines of
-** sql/examples/modyn/schema.sql.
+** pipeline.h -- ext/data/pipeline/: makes the tables of
+** sql/examples/modyn/schema.sql and models.sql, and drives the pipelines there.
 **
 ** ROLE      The tables are ordinary tables; the policies are SQL text in one
 **           of them.  This folder does what SQL cannot do: it chooses the text,
 **           checks its options, binds them, and moves from step to step.
-** CALLS     emb_pipeline_run(pipeline)        run.c
-**           emb_downsample(pipeline, trigger, epoch)      downsample.c
-**           emb_evaluation_intervals(pipeline)            intervals.c
-**           emb_selected(...), a table                    selected.c
-**           emb_policies, a table                         policies.c
+** CALLS     emb_pipeline_create(prefix), emb_models_create(prefix)  create.c
+**           emb_pipeline_run(pipeline, prefix)                  run.c
+**           emb_downsample(pipeline, trigger, epoch, prefix)    downsample.c
+**           emb_evaluation_intervals(pipeline, prefix)          intervals.c
+**           emb_selected(...), a table                          selected.c
+**           emb_policies, a table                               policies.c
 ** RUN       inform.c (new samples get positions), decide.c with ask.c (is it
 **           time to train?), select.c (on which samples?).  source.c reads the
 **           pipeline's row, scope.c runs SQL with named parameters, policy.c
-**           checks and prepares policies.
+**           checks and prepares policies, tables.c knows the tables' names.
 ** CRASH     Each call is one savepoint: it is applied completely or not at
 **           all.  Nothing is kept in memory between calls.
 ** TRUST     A pipeline names SQL, which runs when one of these functions is
@@ -27,6 +28,32 @@
 
 #include "engine/base/debug.h"
 #include "ext/tvf/tvf.h"
+
+/* ---- schema_text.c, made by sql/examples/modyn/schema.tcl ---------------- */
+
+/* A statement, and what it creates.  Its names are written as {name}. */
+struct ext_schema_text {
+  const char *kind, *name; /* "table", "view" ...; NULL: creates nothing */
+  const char *sql;
+};
+extern const struct ext_schema_text ext_schema_pipeline[], ext_schema_models[];
+extern const size_t ext_schema_pipeline_n, ext_schema_models_n;
+
+/* ---- tables.c: names of the tables --------------------------------------- */
+
+#define EXT_TABLES_PREFIX "modyn_"
+
+/* Is there a table, a view or another object of this name in the schema? */
+int ext_tables_have(const char *name, size_t size);
+/* *to: the SQL with the prefix and the name for each {name} of a table; NULL is
+** no prefix.  Free it with sqlite3_free. */
+int ext_tables_expand(const char *prefix, const char *sql, char **to);
+/* The prefix that an argument gives, checked.  Free it with sqlite3_free. */
+int ext_tables_prefix(sqlite3_value *value, char **prefix, char **err);
+/* The prefix of the tables to use: the given one, or, if given is NULL, that of
+** the tables there are.  Free it with sqlite3_free, also after an error. */
+int ext_tables_find(sqlite3 *db, sqlite3_value *given, char **prefix,
+                    char **err);
 
 /* ---- scope.c: SQL with named parameters ---------------------------------- */
 
@@ -46,6 +73,7 @@ struct ext_given {
 ** JSON object; a parameter found in neither is NULL. */
 struct ext_scope {
   sqlite3 *db;
+  const char *prefix; /* of the tables; NULL: none */
   struct ext_given given[EXT_SCOPE_MAX];
   int n;
   const char *options; /* NULL: none */
@@ -59,8 +87,10 @@ void ext_scope_real(struct ext_scope *scope, const char *name, double value);
 /* NULL: SQL's NULL. */
 void ext_scope_text(struct ext_scope *scope, const char *name,
                     const char *value);
-/* Prepares and binds one statement.  *tail is set to the text after it; if tail
-** is NULL, nothing may follow. */
+/* Prepares and binds one statement, in which {name} is a table (tables.c).  If
+** tail is NULL, nothing may follow.  Otherwise *tail is set to the text after
+** it, and the text is taken as it is: a policy's, which policy.c has expanded.
+*/
 int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
                       sqlite3_stmt **statement, const char **tail, char **err);
 /* Runs one statement to its end. */
@@ -81,6 +111,7 @@ int ext_scope_option(const struct ext_scope *scope, const char *name,
 struct ext_pipeline {
   struct ext_conn *conn;
   sqlite3 *db;
+  char *prefix; /* of its tables */
   char *name, *samples, *features, *predictions;
   char *trigger_policy, *selection_policy, *evaluation_policy;
   sqlite3_int64 id, partition_size;
@@ -92,10 +123,11 @@ struct ext_pipeline {
 /* Only in self-checking builds [pipeline_valid.c].  For a pipeline that was
 ** loaded. */
 int ext_pipeline_valid(const struct ext_pipeline *pipeline);
-/* By name or number, as given to a function.  Free it with ext_pipeline_free,
-** also after an error. */
+/* By name or number, as given to a function, and the argument `prefix`, NULL if
+** it was not given.  Free it with ext_pipeline_free, also after an error. */
 int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
-                      struct ext_pipeline *pipeline, char **err);
+                      sqlite3_value *prefix, struct ext_pipeline *pipeline,
+                      char **err);
 void ext_pipeline_free(struct ext_pipeline *pipeline);
 /* The text for a source in FROM: a name, or a SELECT in parentheses. */
 char *ext_pipeline_source(const char *source);
@@ -210,6 +242,10 @@ int ext_pipeline_register(struct ext_conn *conn);
 /* Parts of it. */
 int ext_selected_register(struct ext_conn *conn);
 int ext_policies_register(struct ext_conn *conn);
+void ext_fn_pipeline_create(sqlite3_context *context, int argc,
+                            sqlite3_value **argv);
+void ext_fn_models_create(sqlite3_context *context, int argc,
+                          sqlite3_value **argv);
 void ext_fn_downsample(sqlite3_context *context, int argc,
                        sqlite3_value **argv);
 void ext_fn_intervals(sqlite3_context *context, int argc, sqlite3_value **argv);

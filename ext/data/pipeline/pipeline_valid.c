@@ -31,6 +31,7 @@ int ext_scope_valid(const struct ext_scope *scope) {
 int ext_pipeline_valid(const struct ext_pipeline *pipeline) {
   const struct ext_scope *scope = &pipeline->scope;
   emb_assert(pipeline->conn->db == pipeline->db && scope->db == pipeline->db);
+  emb_assert(pipeline->prefix && scope->prefix == pipeline->prefix);
   /* Statements find the pipeline's rows by these two. */
   emb_assert(scope->n >= 2 && strcmp(scope->given[1].name, "seed") == 0);
   emb_assert(strcmp(scope->given[0].name, "pipeline") == 0 &&

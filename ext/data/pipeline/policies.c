@@ -4,8 +4,8 @@
 **
 **     CREATE TABLE emb_policies(kind, name, about, options, sql)
 **
-** schema.sql copies them into the table `policy`, and their options into
-** `policy_option`: from then on these tables are authoritative.
+** emb_pipeline_create copies them into the table `policy`, and their options
+** into `policy_option`: from then on these tables are authoritative.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3

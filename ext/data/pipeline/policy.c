@@ -6,10 +6,11 @@
 **           policy_option gives the values an option may have; the row belongs
 **           to the policy itself or to the policy `common` of its kind.  One
 **           SQL statement checks all options.
-** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: an
-**           option of type sql, or a source of the pipeline ({features} and
-**           {predictions}; a missing source has no rows).  A policy's row can
-**           already do anything that SQL can, so this adds no risk.
+** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: a
+**           source of the pipeline ({features} and {predictions}; a missing
+**           source has no rows), an option of type sql, or the name of a table
+**           (tables.c).  A policy's row can already do anything that SQL can,
+**           so this adds no risk.
 */
 #include "pipeline.h"
 SQLITE_EXTENSION_INIT3
@@ -18,7 +19,7 @@ SQLITE_EXTENSION_INIT3
 
 /* The first complaint about an option, or no row. */
 static const char policy_wrong_sql[] =
-    "WITH known AS (SELECT * FROM policy_option"
+    "WITH known AS (SELECT * FROM {policy_option}"
     "  WHERE kind = :kind AND policy IN (:policy, 'common')),"
     " given AS (SELECT j.key, j.type AS is_type, j.atom, j.value, k.*"
     "  FROM json_each(:json) j LEFT JOIN known k ON k.name = j.key"
@@ -55,10 +56,10 @@ static const char policy_wrong_sql[] =
 ** written as in one_of. */
 static const char policy_complete_sql[] =
     "SELECT json_patch(json_patch((SELECT json_group_object(name, \"default\")"
-    " FROM policy_option WHERE kind = :kind AND policy IN (:policy, 'common')"
+    " FROM {policy_option} WHERE kind = :kind AND policy IN (:policy, 'common')"
     " AND \"default\" IS NOT NULL), :json),"
     " (SELECT json_group_object(j.key, o.value) FROM json_each(:json) j"
-    "  JOIN policy_option k ON k.kind = :kind"
+    "  JOIN {policy_option} k ON k.kind = :kind"
     "   AND k.policy IN (:policy, 'common') AND k.name = j.key"
     "  JOIN json_each(k.one_of) o"
     "  WHERE j.type = 'text' AND j.atom = o.value COLLATE emb_word))";
@@ -75,16 +76,22 @@ static int policy_replacement(struct ext_pipeline *pipeline,
                               char **text, char **err) {
   static const char sql[] =
       "SELECT value FROM json_each(:options) WHERE key = :name AND EXISTS("
-      "SELECT 1 FROM policy_option o WHERE o.kind = :kind AND o.policy IN "
+      "SELECT 1 FROM {policy_option} o WHERE o.kind = :kind AND o.policy IN "
       "(:policy, 'common') AND o.name = :name AND o.type = 'sql')";
   const char *source = NULL;
+  int rc;
   if (strcmp(name, "features") == 0)
     source = pipeline->features ? pipeline->features : no_features;
   else if (strcmp(name, "predictions") == 0)
     source = pipeline->predictions ? pipeline->predictions : no_predictions;
-  if (source == NULL)
-    return ext_scope_string(scope, sql, text, err);
-  *text = ext_pipeline_source(source);
+  if (source == NULL) {
+    rc = ext_scope_string(scope, sql, text, err);
+    if (rc != SQLITE_OK || *text || !ext_tables_have(name, strlen(name)))
+      return rc;
+    *text = sqlite3_mprintf("%s%s", pipeline->prefix, name);
+  } else {
+    *text = ext_pipeline_source(source);
+  }
   return *text ? SQLITE_OK : SQLITE_NOMEM;
 }
 
@@ -117,7 +124,7 @@ static int policy_put(struct ext_pipeline *pipeline, struct ext_scope *scope,
 ** the text may end up in FROM. */
 static int policy_text(struct ext_pipeline *pipeline, struct ext_policy *policy,
                        char **err) {
-  struct ext_scope scope = {.db = pipeline->db};
+  struct ext_scope scope = {.db = pipeline->db, .prefix = pipeline->prefix};
   sqlite3_str *to = sqlite3_str_new(pipeline->db);
   const char *at = policy->sql;
   size_t size;
@@ -164,7 +171,7 @@ static int policy_unknown(struct ext_scope *scope, const char *name,
                        "there is no %s policy %s any more; use %s", kind, name,
                        policy_renamed[i].now);
   rc = ext_scope_string(scope,
-                        "SELECT group_concat(name, ', ') FROM policy "
+                        "SELECT group_concat(name, ', ') FROM {policy} "
                         "WHERE kind = :kind AND name <> 'common'",
                         &all, err);
   if (rc == SQLITE_OK)
@@ -178,7 +185,7 @@ static int policy_unknown(struct ext_scope *scope, const char *name,
 static int policy_name(struct ext_scope *scope, struct ext_policy *policy,
                        char **err) {
   static const char sql[] =
-      "SELECT name FROM policy WHERE kind = :kind AND name <> 'common'"
+      "SELECT name FROM {policy} WHERE kind = :kind AND name <> 'common'"
       " AND name = :given COLLATE emb_word ORDER BY name <> :given LIMIT 1";
   char *name = NULL;
   int rc;
@@ -210,7 +217,7 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
     return rc;
   ext_scope_text(scope, "policy", policy->name);
   rc = ext_scope_string(scope,
-                        "SELECT sql FROM policy WHERE kind = :kind AND "
+                        "SELECT sql FROM {policy} WHERE kind = :kind AND "
                         "name = :policy",
                         &policy->sql, err);
   return rc;
@@ -218,7 +225,7 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
 
 int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
                     const char *json, struct ext_policy *policy, char **err) {
-  struct ext_scope scope = {.db = pipeline->db};
+  struct ext_scope scope = {.db = pipeline->db, .prefix = pipeline->prefix};
   char *wrong = NULL;
   int rc;
   memset(policy, 0, sizeof *policy);

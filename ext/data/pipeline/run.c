@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
 **
-** run.c -- emb_pipeline_run(pipeline): advances to the next trigger.
+** run.c -- emb_pipeline_run(pipeline [, prefix]): advances to the next trigger.
 **
 ** Returns the number of a trigger whose selection has been made, or NULL if
 ** there is nothing more to decide now.  Known samples are decided first, and
@@ -44,8 +44,8 @@ static void fn_run(sqlite3_context *context, int argc, sqlite3_value **argv) {
   struct ext_pipeline pipeline;
   sqlite3_int64 trigger = -1;
   char *err = NULL;
-  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0], &pipeline, &err);
-  (void)argc;
+  int rc = ext_pipeline_load(ext_fn_conn(context), argv[0],
+                             argc > 1 ? argv[1] : NULL, &pipeline, &err);
   if (rc == SQLITE_OK)
     rc = ext_pipeline_begin(&pipeline, &err);
   if (rc == SQLITE_OK) {
@@ -63,10 +63,17 @@ static void fn_run(sqlite3_context *context, int argc, sqlite3_value **argv) {
 
 int ext_pipeline_register(struct ext_conn *conn) {
   static const struct ext_function functions[] = {
+      {"emb_pipeline_create", 0, ext_fn_pipeline_create},
+      {"emb_pipeline_create", 1, ext_fn_pipeline_create},
+      {"emb_models_create", 0, ext_fn_models_create},
+      {"emb_models_create", 1, ext_fn_models_create},
       {"emb_pipeline_run", 1, fn_run},
+      {"emb_pipeline_run", 2, fn_run},
       {"emb_downsample", 2, ext_fn_downsample},
       {"emb_downsample", 3, ext_fn_downsample},
+      {"emb_downsample", 4, ext_fn_downsample},
       {"emb_evaluation_intervals", 1, ext_fn_intervals},
+      {"emb_evaluation_intervals", 2, ext_fn_intervals},
   };
   int rc =
       ext_fn_register(conn, functions, sizeof functions / sizeof functions[0]);

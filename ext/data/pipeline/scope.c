@@ -118,11 +118,12 @@ static const char *scope_skip(const char *sql) {
   }
 }
 
-int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
-                      sqlite3_stmt **statement, const char **tail, char **err) {
+/* Prepares and binds one statement of a text that has no {name} any more. */
+static int scope_prepare(const struct ext_scope *scope, const char *sql,
+                         sqlite3_stmt **statement, const char **tail,
+                         char **err) {
   const char *rest;
   int rc = sqlite3_prepare_v2(scope->db, sql, -1, statement, &rest);
-  emb_check(ext_scope_valid(scope));
   if (rc == SQLITE_OK && *statement == NULL)
     return ext_error(err, SQLITE_ERROR, "there is no statement");
   if (rc == SQLITE_OK)
@@ -135,6 +136,20 @@ int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
   return tail || *rest == 0
              ? SQLITE_OK
              : ext_error(err, SQLITE_ERROR, "more than one statement");
+}
+
+int ext_scope_prepare(const struct ext_scope *scope, const char *sql,
+                      sqlite3_stmt **statement, const char **tail, char **err) {
+  char *expanded = NULL;
+  int rc;
+  emb_check(ext_scope_valid(scope));
+  if (tail)
+    return scope_prepare(scope, sql, statement, tail, err);
+  rc = ext_tables_expand(scope->prefix, sql, &expanded);
+  if (rc == SQLITE_OK)
+    rc = scope_prepare(scope, expanded, statement, NULL, err);
+  sqlite3_free(expanded);
+  return rc;
 }
 
 /* Reads at most one row. */

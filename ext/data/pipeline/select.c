@@ -15,20 +15,21 @@
 SQLITE_EXTENSION_INIT3
 
 static const char select_insert_sql[] =
-    "INSERT INTO selection VALUES(:pipeline, :trigger, :place, :key, :weight)";
+    "INSERT INTO {selection} VALUES(:pipeline, :trigger, :place, :key, "
+    ":weight)";
 
 static const char select_low_sql[] =
     "SELECT CASE WHEN :tail IS NULL THEN 1 ELSE"
-    " (SELECT min(first_position) FROM trigger WHERE pipeline = :pipeline"
+    " (SELECT min(first_position) FROM {trigger} WHERE pipeline = :pipeline"
     "   AND trigger >= :trigger - :tail) END";
 
 static const char select_high_sql[] =
-    "SELECT last_position FROM trigger"
+    "SELECT last_position FROM {trigger}"
     " WHERE pipeline = :pipeline AND trigger = :trigger";
 
 /* Not high - low + 1: the user may have deleted samples. */
 static const char select_candidates_sql[] =
-    "SELECT count(*) FROM sample_state"
+    "SELECT count(*) FROM {sample_state}"
     " WHERE pipeline = :pipeline AND position BETWEEN :low AND :high";
 
 /* The first triggers are trained on all samples that `tail` allows. */
@@ -37,13 +38,14 @@ static const char select_warmup_sql[] =
     " WHERE :trigger < :warmup_triggers";
 
 static const char select_count_sql[] =
-    "UPDATE trigger SET candidates = :candidates, selected = :count"
+    "UPDATE {trigger} SET candidates = :candidates, selected = :count"
     " WHERE pipeline = :pipeline AND trigger = :trigger";
 
 static const char select_partitions_sql[] =
     "WITH RECURSIVE p(i) AS (SELECT 0 WHERE :count > 0"
     "  UNION ALL SELECT i + 1 FROM p WHERE (i + 1) * :partition_size < :count)"
-    "INSERT INTO partition SELECT :pipeline, :trigger, i, i * :partition_size,"
+    "INSERT INTO {partition} SELECT :pipeline, :trigger, i, i * "
+    ":partition_size,"
     " min(:partition_size, :count - i * :partition_size) FROM p";
 
 /* Reads the pipeline's policy, or the warm-up's. */

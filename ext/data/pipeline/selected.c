@@ -4,7 +4,7 @@
 **
 **     CREATE TABLE emb_selected(place, key, weight,
 **       pipeline HIDDEN, trigger HIDDEN, partition HIDDEN, worker HIDDEN,
-**       workers HIDDEN, epoch HIDDEN)
+**       workers HIDDEN, epoch HIDDEN, prefix HIDDEN)
 **
 ** Returns a trigger's selection in its order, or one partition of it.  With
 ** worker (0, 1 ...) and workers it returns that worker's part.  Each part is
@@ -19,7 +19,15 @@ SQLITE_EXTENSION_INIT3
 
 enum { SELECTED_PLACE = 0, SELECTED_KEY, SELECTED_WEIGHT, SELECTED_PIPELINE };
 /* Arguments */
-enum { OF_PIPELINE, OF_TRIGGER, OF_PARTITION, OF_WORKER, OF_WORKERS, OF_EPOCH };
+enum {
+  OF_PIPELINE,
+  OF_TRIGGER,
+  OF_PARTITION,
+  OF_WORKER,
+  OF_WORKERS,
+  OF_EPOCH,
+  OF_PREFIX
+};
 
 struct selected_cursor {
   struct ext_tvf_cursor base; /* must be first */
@@ -27,12 +35,12 @@ struct selected_cursor {
 };
 
 static const char selected_sql[] =
-    "SELECT place, sample_key, weight FROM selection WHERE"
+    "SELECT place, sample_key, weight FROM {selection} WHERE"
     " pipeline = :pipeline AND trigger = :trigger AND place >= :from"
     " AND place < :to ORDER BY place";
 
 static const char selected_epoch_sql[] =
-    "SELECT place, sample_key, weight FROM downsampling WHERE"
+    "SELECT place, sample_key, weight FROM {downsampling} WHERE"
     " pipeline = :pipeline AND trigger = :trigger AND epoch = :chosen"
     " AND place >= :from AND place < :to ORDER BY place";
 
@@ -92,14 +100,15 @@ struct span {
 /* The whole selection, or the partition's range from the table. */
 static int selected_partition(struct ext_scope *scope, struct span *span,
                               char **err) {
-  static const char all[] = "SELECT coalesce(max(place) + 1, 0) FROM selection"
-                            " WHERE pipeline = :pipeline AND trigger = :trigger"
-                            " AND :partition IS NULL";
+  static const char all[] =
+      "SELECT coalesce(max(place) + 1, 0) FROM {selection}"
+      " WHERE pipeline = :pipeline AND trigger = :trigger"
+      " AND :partition IS NULL";
   static const char from[] =
-      "SELECT first_place FROM partition WHERE pipeline = :pipeline"
+      "SELECT first_place FROM {partition} WHERE pipeline = :pipeline"
       " AND trigger = :trigger AND partition = :partition";
   static const char n[] =
-      "SELECT samples FROM partition WHERE pipeline = :pipeline"
+      "SELECT samples FROM {partition} WHERE pipeline = :pipeline"
       " AND trigger = :trigger AND partition = :partition";
   sqlite3_int64 samples = 0;
   int rc = ext_scope_number(scope, all, &span->n, err);
@@ -115,10 +124,10 @@ static int selected_partition(struct ext_scope *scope, struct span *span,
 static int selected_epoch(struct ext_scope *scope, struct span *span,
                           char **err) {
   static const char which[] =
-      "SELECT max(epoch) FROM downsampling WHERE pipeline = :pipeline"
+      "SELECT max(epoch) FROM {downsampling} WHERE pipeline = :pipeline"
       " AND trigger = :trigger AND epoch <= :epoch HAVING count(*) > 0";
   static const char all[] =
-      "SELECT coalesce(max(place) + 1, 0) FROM downsampling"
+      "SELECT coalesce(max(place) + 1, 0) FROM {downsampling}"
       " WHERE pipeline = :pipeline AND trigger = :trigger AND epoch = :chosen";
   static const char from[] =
       "SELECT min(:all, coalesce(:partition, 0) * :partition_size)";
@@ -146,10 +155,11 @@ static int selected_check(struct ext_pipeline *pipeline,
   ext_scope_integer(&pipeline->scope, "n", span->n);
   rc = ext_scope_string(
       &pipeline->scope,
-      "SELECT CASE WHEN NOT EXISTS(SELECT 1 FROM trigger WHERE "
+      "SELECT CASE WHEN NOT EXISTS(SELECT 1 FROM {trigger} WHERE "
       "pipeline = :pipeline AND trigger = :trigger) "
       "THEN 'no trigger ' || :trigger "
-      "WHEN :epoch IS NOT NULL AND NOT EXISTS(SELECT 1 FROM downsampling WHERE "
+      "WHEN :epoch IS NOT NULL AND NOT EXISTS(SELECT 1 FROM {downsampling} "
+      "WHERE "
       "pipeline = :pipeline AND trigger = :trigger AND epoch <= :epoch) "
       "THEN 'nothing chosen for epoch ' || :epoch || ' of trigger ' || "
       ":trigger || ': call emb_downsample' "
@@ -195,8 +205,10 @@ static int selected_begin(struct ext_tvf_cursor *base,
                           sqlite3_value **arguments, char **err) {
   struct selected_cursor *cursor = (struct selected_cursor *)base;
   struct ext_pipeline pipeline;
-  int rc =
-      ext_pipeline_load(base->conn, arguments[OF_PIPELINE], &pipeline, err);
+  int rc = ext_pipeline_load(
+      base->conn, arguments[OF_PIPELINE],
+      selected_has(arguments[OF_PREFIX]) ? arguments[OF_PREFIX] : NULL,
+      &pipeline, err);
   if (rc == SQLITE_OK)
     rc = selected_arguments(&pipeline.scope, arguments, err);
   if (rc == SQLITE_OK)
@@ -242,9 +254,9 @@ static const struct ext_tvf selected_tvf = {
     .declaration =
         "CREATE TABLE x(place INTEGER, key, weight REAL, pipeline HIDDEN, "
         "trigger HIDDEN, partition HIDDEN, worker HIDDEN, workers HIDDEN, "
-        "epoch HIDDEN)",
+        "epoch HIDDEN, prefix HIDDEN)",
     .argument = SELECTED_PIPELINE,
-    .arguments = 6,
+    .arguments = 7,
     .needed = 2,
     .needs = "a pipeline and a trigger",
     .cost = 1000,

@@ -14,7 +14,26 @@ static const char pipeline_sql[] =
     "SELECT pipeline, name, samples, features, predictions, trigger_policy, "
     "selection_policy, evaluation_policy, seed, partition_size, "
     "lookback IS NOT NULL AND newest IS NOT NULL "
-    "FROM pipeline WHERE pipeline = ?1 OR name = ?1";
+    "FROM {pipeline} WHERE pipeline = ?1 OR name = ?1";
+
+/* Finds the tables, and prepares the SELECT of the pipeline's row. */
+static int pipeline_prepare(struct ext_pipeline *pipeline, sqlite3_value *which,
+                            sqlite3_value *prefix, sqlite3_stmt **row,
+                            char **err) {
+  char *sql = NULL;
+  int rc = ext_tables_find(pipeline->db, prefix, &pipeline->prefix, err);
+  pipeline->scope.prefix = pipeline->prefix;
+  if (rc == SQLITE_OK)
+    rc = ext_tables_expand(pipeline->prefix, pipeline_sql, &sql);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_prepare_v2(pipeline->db, sql, -1, row, NULL);
+    if (rc == SQLITE_OK)
+      rc = sqlite3_bind_value(*row, 1, which);
+    rc = ext_sql_error(err, pipeline->db, rc);
+  }
+  sqlite3_free(sql);
+  return rc;
+}
 
 static int pipeline_copy(sqlite3_stmt *row, int i, char **to) {
   const char *text;
@@ -45,8 +64,18 @@ static int pipeline_take(struct ext_pipeline *pipeline, sqlite3_stmt *row) {
   return rc;
 }
 
+static int pipeline_unknown(const struct ext_pipeline *pipeline,
+                            sqlite3_value *which, char **err) {
+  const char *text = (const char *)sqlite3_value_text(which);
+  if (pipeline->prefix[0] == 0)
+    return ext_error(err, SQLITE_ERROR, "no such pipeline: %s", text);
+  return ext_error(err, SQLITE_ERROR, "no such pipeline in %spipeline: %s",
+                   pipeline->prefix, text);
+}
+
 int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
-                      struct ext_pipeline *pipeline, char **err) {
+                      sqlite3_value *prefix, struct ext_pipeline *pipeline,
+                      char **err) {
   sqlite3_stmt *row = NULL;
   int type = sqlite3_value_type(which), rc;
   memset(pipeline, 0, sizeof *pipeline);
@@ -60,19 +89,13 @@ int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
                      "pipeline must be a name or a number, got %s",
                      ext_value_type_name(which));
   ext_conn_learn_encoding(conn);
-  rc = sqlite3_prepare_v2(conn->db, pipeline_sql, -1, &row, NULL);
-  if (rc == SQLITE_ERROR)
-    rc = ext_error(err, rc, "%s: read sql/examples/modyn/schema.sql first",
-                   sqlite3_errmsg(conn->db));
-  else if (rc == SQLITE_OK)
-    rc = sqlite3_bind_value(row, 1, which);
+  rc = pipeline_prepare(pipeline, which, prefix, &row, err);
   if (rc == SQLITE_OK) {
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW)
       rc = pipeline_take(pipeline, row);
     else if (rc == SQLITE_DONE)
-      rc = ext_error(err, SQLITE_ERROR, "no such pipeline: %s",
-                     sqlite3_value_text(which));
+      rc = pipeline_unknown(pipeline, which, err);
     else
       rc = ext_sql_error(err, conn->db, rc);
   }
@@ -81,6 +104,7 @@ int ext_pipeline_load(struct ext_conn *conn, sqlite3_value *which,
 }
 
 void ext_pipeline_free(struct ext_pipeline *pipeline) {
+  sqlite3_free(pipeline->prefix);
   sqlite3_free(pipeline->name);
   sqlite3_free(pipeline->samples);
   sqlite3_free(pipeline->features);

@@ -1,8 +1,9 @@
 -- models.sql -- the bytes of trained models: full models, and differences.
 --
---     .load build/emb
---     .read sql/examples/modyn/schema.sql
---     .read sql/examples/modyn/models.sql
+--     SELECT emb_pipeline_create();
+--     SELECT emb_models_create();
+--
+-- makes these tables after those of schema.sql, with the same prefix.
 --
 -- A model is one or more BLOBs, its parts.  INSERT them into the view
 -- model_bytes, and SELECT them from there; DELETE a model from stored_model.
@@ -27,7 +28,7 @@ BEGIN;
 
 -- Yours, if a pipeline needs other values than these defaults.
 CREATE TABLE model_storage(
-  pipeline   INTEGER PRIMARY KEY REFERENCES pipeline ON DELETE CASCADE,
+  pipeline   INTEGER PRIMARY KEY REFERENCES "pipeline" ON DELETE CASCADE,
   full_every INTEGER NOT NULL DEFAULT 10 CHECK(full_every >= 1),
   options    TEXT NOT NULL DEFAULT ''  -- of emb_diff
 );

@@ -1,11 +1,12 @@
 -- schema.sql -- pipelines: which data to train on, when, and the results.
 --
---     .load build/emb
---     .read sql/examples/modyn/schema.sql
+--     SELECT emb_pipeline_create();
 --
--- is all that a database needs.  These are ordinary tables: read them, join
--- them, correct them.  `emb_pipeline_run` fills those marked "by the driver";
--- you fill the others.  The manual page is sql/manual/pipelines.md.
+-- makes these tables in a database, and puts a prefix before their names:
+-- modyn_pipeline, modyn_trigger ...  Reading this file makes them without a
+-- prefix, as emb_pipeline_create('') does.  These are ordinary tables: read
+-- them, join them, correct them.  `emb_pipeline_run` fills those marked "by the
+-- driver"; you fill the others.  The manual page is sql/manual/pipelines.md.
 --
 -- PIPELINE  reads samples, decides when to train (a trigger), and on which of
 --           them (a selection).
@@ -17,6 +18,9 @@
 -- POLICY    is SQL text, a row of the table `policy`; a pipeline names a policy
 --           and gives its options, in JSON.
 -- CRASH     Each call of the driver is one transaction.
+-- NAMES     schema.tcl makes ext/data/pipeline/schema_text.c from this file and
+--           models.sql.  The name of a table that is also the name of a column
+--           is in double quotes here, so that the script can tell them apart.
 
 PRAGMA foreign_keys = ON;
 BEGIN;
@@ -26,7 +30,7 @@ BEGIN;
 -- A policy: `sql` has named parameters.  Those listed in `policy_option` are
 -- options; the driver sets the others (the manual page lists them).
 -- Change a policy by UPDATE, add your own by INSERT.
-CREATE TABLE policy(
+CREATE TABLE "policy"(
   kind  TEXT NOT NULL CHECK(kind IN ('trigger', 'criterion', 'selection',
                                      'downsampling', 'interval')),
   name  TEXT NOT NULL,
@@ -48,11 +52,11 @@ CREATE TABLE policy_option(
   needed    INTEGER NOT NULL DEFAULT 0 CHECK(needed IN (0, 1)), -- 1: no default
   about     TEXT NOT NULL DEFAULT '',
   PRIMARY KEY(kind, policy, name),
-  FOREIGN KEY(kind, policy) REFERENCES policy(kind, name)
+  FOREIGN KEY(kind, policy) REFERENCES "policy"(kind, name)
     ON UPDATE CASCADE ON DELETE CASCADE
 ) WITHOUT ROWID;
 
-INSERT INTO policy(kind, name, about, sql)
+INSERT INTO "policy"(kind, name, about, sql)
   SELECT kind, name, about, sql FROM emb_policies;
 INSERT INTO policy_option
   SELECT p.kind, p.name, o.value ->> 'name', o.value ->> 'type', o.value ->> 'least',
@@ -63,7 +67,7 @@ INSERT INTO policy_option
 -- ---- pipelines --------------------------------------------------------------
 
 -- A source is the name of a table or view, or the text of a SELECT.
-CREATE TABLE pipeline(
+CREATE TABLE "pipeline"(
   pipeline          INTEGER PRIMARY KEY,
   name              TEXT NOT NULL UNIQUE CHECK(length(name) > 0),
   samples           TEXT NOT NULL,  -- source of key, timestamp, label
@@ -98,14 +102,14 @@ CREATE TABLE sample_state(
   epoch      INTEGER NOT NULL DEFAULT 0,  -- of sampling without replacement
   PRIMARY KEY(pipeline, position),
   UNIQUE(pipeline, sample_key),
-  FOREIGN KEY(pipeline) REFERENCES pipeline ON DELETE CASCADE
+  FOREIGN KEY(pipeline) REFERENCES "pipeline" ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 -- ---- triggers ---------------------------------------------------------------
 
 -- By the driver: training is due for the samples from first_position on.
-CREATE TABLE trigger(
-  pipeline        INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+CREATE TABLE "trigger"(
+  pipeline        INTEGER NOT NULL REFERENCES "pipeline" ON DELETE CASCADE,
   trigger         INTEGER NOT NULL,  -- 0, 1, 2 ...
   first_position  INTEGER NOT NULL,
   last_position   INTEGER NOT NULL,
@@ -121,15 +125,15 @@ CREATE TABLE trigger(
 ) WITHOUT ROWID;
 
 -- By the driver: each evaluation of a policy, and its decision.
-CREATE TABLE decision(
-  pipeline  INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+CREATE TABLE "decision"(
+  pipeline  INTEGER NOT NULL REFERENCES "pipeline" ON DELETE CASCADE,
   position  INTEGER NOT NULL,  -- of the last sample considered
   triggered INTEGER NOT NULL CHECK(triggered IN (0, 1)),
   trigger   INTEGER,           -- which one
   reason    TEXT NOT NULL,
   made_at   REAL NOT NULL,
   PRIMARY KEY(pipeline, position),
-  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE,
+  FOREIGN KEY(pipeline, trigger) REFERENCES "trigger" ON DELETE CASCADE,
   CHECK((trigger IS NOT NULL) = triggered)
 ) WITHOUT ROWID;
 
@@ -145,25 +149,25 @@ CREATE TABLE decision_part(
   threshold REAL,              -- the value it was compared with
   reason    TEXT NOT NULL,
   PRIMARY KEY(pipeline, position, member),
-  FOREIGN KEY(pipeline, position) REFERENCES decision ON DELETE CASCADE
+  FOREIGN KEY(pipeline, position) REFERENCES "decision" ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 -- ---- selections -------------------------------------------------------------
 
 -- By the driver: the samples to train on.  With downsampling, the samples that
 -- downsampling chooses from.
-CREATE TABLE selection(
+CREATE TABLE "selection"(
   pipeline   INTEGER NOT NULL,
   trigger    INTEGER NOT NULL,
   place      INTEGER NOT NULL,  -- 0, 1, 2 ... in the order of the policy
   sample_key NOT NULL,
   weight     REAL NOT NULL,
   PRIMARY KEY(pipeline, trigger, place),
-  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+  FOREIGN KEY(pipeline, trigger) REFERENCES "trigger" ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 -- By the driver: the same for each epoch of a downsampling policy.
-CREATE TABLE downsampling(
+CREATE TABLE "downsampling"(
   pipeline   INTEGER NOT NULL,
   trigger    INTEGER NOT NULL,
   epoch      INTEGER NOT NULL,
@@ -171,23 +175,23 @@ CREATE TABLE downsampling(
   sample_key NOT NULL,
   weight     REAL NOT NULL,
   PRIMARY KEY(pipeline, trigger, epoch, place),
-  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+  FOREIGN KEY(pipeline, trigger) REFERENCES "trigger" ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 -- By the driver: the parts of a selection that fit in memory.
-CREATE TABLE partition(
+CREATE TABLE "partition"(
   pipeline    INTEGER NOT NULL,
   trigger     INTEGER NOT NULL,
   partition   INTEGER NOT NULL,  -- 0, 1, 2 ...
   first_place INTEGER NOT NULL,
   samples     INTEGER NOT NULL CHECK(samples > 0),
   PRIMARY KEY(pipeline, trigger, partition),
-  FOREIGN KEY(pipeline, trigger) REFERENCES trigger ON DELETE CASCADE
+  FOREIGN KEY(pipeline, trigger) REFERENCES "trigger" ON DELETE CASCADE
 ) WITHOUT ROWID;
 
 -- Yours, for downsampling: the model's output for a sample.
-CREATE TABLE score(
-  pipeline         INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+CREATE TABLE "score"(
+  pipeline         INTEGER NOT NULL REFERENCES "pipeline" ON DELETE CASCADE,
   sample_key       NOT NULL,
   loss             REAL,
   gradient_norm    REAL,   -- of the last layer
@@ -209,14 +213,14 @@ CREATE TABLE trained_model(
   samples          INTEGER,  -- that it was trained on
   training_seconds REAL CHECK(training_seconds >= 0),
   storage          INTEGER,  -- its row where models are stored (models.sql)
-  FOREIGN KEY(pipeline, trigger) REFERENCES trigger
+  FOREIGN KEY(pipeline, trigger) REFERENCES "trigger"
 );
 CREATE INDEX trained_model_trigger ON trained_model(pipeline, trigger);
 
 -- By emb_evaluation_intervals, or yours: [begins, ends) in the time of samples.
 CREATE TABLE evaluation_interval(
   interval INTEGER PRIMARY KEY,
-  pipeline INTEGER NOT NULL REFERENCES pipeline ON DELETE CASCADE,
+  pipeline INTEGER NOT NULL REFERENCES "pipeline" ON DELETE CASCADE,
   name     TEXT NOT NULL,
   model    INTEGER REFERENCES trained_model, -- NULL: for all models
   begins   NOT NULL,
@@ -226,7 +230,7 @@ CREATE TABLE evaluation_interval(
 );
 
 -- Yours.
-CREATE TABLE evaluation(
+CREATE TABLE "evaluation"(
   model    INTEGER NOT NULL REFERENCES trained_model,
   interval INTEGER NOT NULL REFERENCES evaluation_interval ON DELETE CASCADE,
   metric   TEXT NOT NULL,
@@ -240,7 +244,7 @@ CREATE TABLE evaluation(
 -- The trigger in which a sample was seen; NULL: none yet.
 CREATE VIEW sample_trigger AS
   SELECT s.pipeline, s.position, s.sample_key, s.timestamp, s.label,
-         (SELECT t.trigger FROM trigger t
+         (SELECT t.trigger FROM "trigger" t
            WHERE t.pipeline = s.pipeline AND t.last_position >= s.position
            ORDER BY t.last_position LIMIT 1) AS trigger
     FROM sample_state s;
@@ -264,10 +268,10 @@ CREATE VIEW training_forecast AS
 -- Which samples of a selection to hold out, for the irreducible loss of
 -- RHO-LOSS: those with a draw below the wanted share, say a tenth.  Or, for
 -- twins, each of two models learns one half (draw < 0.5) and scores the other.
-CREATE VIEW holdout AS
+CREATE VIEW "holdout" AS
   SELECT s.pipeline, s.trigger, s.place, s.sample_key,
          emb_random(p.seed, s.sample_key, 1000000000 + s.trigger) AS draw
-    FROM selection s JOIN pipeline p USING (pipeline);
+    FROM "selection" s JOIN "pipeline" p USING (pipeline);
 
 -- Which model to evaluate on which interval; all pairs are the matrix.
 -- `active` marks the newest model that had seen nothing from the interval's
@@ -278,7 +282,7 @@ CREATE VIEW evaluation_matrix AS
     SELECT m.model, m.pipeline, t.last_timestamp AS until,
            lag(t.last_timestamp) OVER (PARTITION BY m.pipeline ORDER BY m.trigger, m.model) AS before,
            lead(t.last_timestamp) OVER (PARTITION BY m.pipeline ORDER BY m.trigger, m.model) AS next
-      FROM trained_model m JOIN trigger t USING (pipeline, trigger))
+      FROM trained_model m JOIN "trigger" t USING (pipeline, trigger))
   SELECT i.pipeline, m.model, i.interval, i.name, i.begins, i.ends,
          m.until < i.begins AND (m.next IS NULL OR m.next >= i.begins) AS active,
          m.until >= i.begins AND (m.before IS NULL OR m.before < i.begins) AS training

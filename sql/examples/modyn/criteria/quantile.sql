@@ -3,7 +3,7 @@
 -- option quantile: real, 0 to 1, default 0.05; the share of the worst values
 WITH
 past AS (
-  SELECT value FROM decision_part
+  SELECT value FROM {decision_part}
    WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL
    ORDER BY position DESC LIMIT :window),
 ranked AS (SELECT value, row_number() OVER (ORDER BY :sign * value) - 1 AS rank FROM past),

@@ -5,7 +5,7 @@
 -- option absolute: boolean, default false; the deviation is a difference, not a share of the average
 WITH past(average) AS (
   SELECT avg(value) FROM (
-    SELECT value FROM decision_part
+    SELECT value FROM {decision_part}
      WHERE pipeline = :pipeline AND member = :member AND value IS NOT NULL
      ORDER BY position DESC LIMIT :window))
 SELECT threshold, coalesce(:sign * :value > :sign * threshold, 1) AS triggered,

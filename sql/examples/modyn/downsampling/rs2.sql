@@ -3,7 +3,7 @@
 -- and then in another.
 -- option with_replacement: boolean, default false; each epoch's subset is independent of the others
 SELECT s.sample_key, 1.0 AS weight
-  FROM selection s
+  FROM {selection} s
  WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to
  ORDER BY emb_random(:seed, s.sample_key, -1 - :trigger * 1000000 -
             CASE WHEN :with_replacement THEN :epoch

@@ -5,8 +5,8 @@
 -- option lambda: real, 0 to, default 1; of graph_cut: the weight of representing all samples
 -- A sample without a gradient is an error: its row has no weight.
 SELECT s.sample_key, NULL AS weight
-  FROM selection s
-  LEFT JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+  FROM {selection} s
+  LEFT JOIN {score} c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
  WHERE s.pipeline = :pipeline AND s.trigger = :trigger AND s.place >= :from AND s.place < :to
    AND c.gradient IS NULL
 UNION ALL
@@ -16,8 +16,8 @@ SELECT key, weight FROM (
              printf('submodular(%s, seed=%d, greedy=%s, epsilon=%!.15g%s)', :function, :seed,
                     :greedy, :epsilon, CASE :function WHEN 'graph_cut'
                     THEN printf(', lambda=%!.15g', :lambda) ELSE '' END))
-      FROM selection s
-      JOIN score c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
+      FROM {selection} s
+      JOIN {score} c ON c.pipeline = s.pipeline AND c.sample_key = s.sample_key
      WHERE s.pipeline = :pipeline AND s.trigger = :trigger
        AND s.place >= :from AND s.place < :to))
    ORDER BY rank)

@@ -3,5 +3,5 @@
 SELECT 'offset ' || m.model AS name, m.model AS model,
        min(t.last_timestamp, t.last_timestamp + :length) AS begins,
        max(t.last_timestamp, t.last_timestamp + :length) AS ends
-  FROM trained_model m JOIN trigger t USING (pipeline, trigger)
+  FROM {trained_model} m JOIN {trigger} t USING (pipeline, trigger)
  WHERE m.pipeline = :pipeline AND :length <> 0

@@ -8,7 +8,7 @@ candidate AS (
   SELECT s.sample_key, s.position, ({by}) AS kind,
          emb_random(:seed, s.sample_key, :stream) AS draw
     FROM (SELECT sample_key, position, label, timestamp, t.trigger
-            FROM trigger t CROSS JOIN sample_state s
+            FROM {trigger} t CROSS JOIN {sample_state} s
            WHERE t.pipeline = :pipeline AND t.last_position >= :low
              AND s.pipeline = :pipeline AND s.position BETWEEN :low AND :high
              AND s.position BETWEEN t.first_position AND t.last_position) AS s),

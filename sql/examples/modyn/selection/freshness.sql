@@ -4,7 +4,7 @@
 WITH
 there AS MATERIALIZED (
   SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used
-    FROM sample_state WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),
+    FROM {sample_state} WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),
 most AS (
   SELECT CASE WHEN used = 0 THEN min(:size, unused)
               ELSE min(:size, unused * 100 / :unused_ratio,
@@ -19,19 +19,19 @@ share AS MATERIALIZED (
     FROM most)
 SELECT sample_key FROM (
   SELECT * FROM (
-    SELECT sample_key, position FROM sample_state
+    SELECT sample_key, position FROM {sample_state}
      WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used = 0
      ORDER BY emb_random(:seed, sample_key, :stream), position
      LIMIT (SELECT unused FROM share))
   UNION ALL
   SELECT * FROM (
-    SELECT sample_key, position FROM sample_state
+    SELECT sample_key, position FROM {sample_state}
      WHERE pipeline = :pipeline AND position BETWEEN :low AND :high AND used > 0
      ORDER BY emb_random(:seed, sample_key, :stream), position
      LIMIT (SELECT used FROM share)))
  ORDER BY emb_random(:seed, sample_key, :stream), position;
 
-UPDATE sample_state SET used = used + 1, last_used = :trigger
+UPDATE {sample_state} SET used = used + 1, last_used = :trigger
  WHERE pipeline = :pipeline
-   AND sample_key IN (SELECT sample_key FROM selection
+   AND sample_key IN (SELECT sample_key FROM {selection}
                        WHERE pipeline = :pipeline AND trigger = :trigger)

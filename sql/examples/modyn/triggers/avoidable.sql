@@ -11,7 +11,7 @@ at(position) AS (
 each AS (
   SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,
          total(p.key IS NULL) AS missing
-    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
+    FROM at JOIN {sample_state} s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
    WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1
    GROUP BY (s.position - 1) / :interval),
 measured AS (

@@ -12,7 +12,7 @@ at(position) AS (
 each AS (
   SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,
          total(p.key IS NULL) AS missing
-    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
+    FROM at JOIN {sample_state} s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
    WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1
    GROUP BY (s.position - 1) / :interval),
 measured AS (
@@ -29,7 +29,7 @@ SELECT at.position,
             WHEN missing > 0 THEN printf('%d samples up to position %d have no prediction',
                                          missing, at.position)
             WHEN intercept IS NULL
-              THEN 'no row of trained_model says how long training takes'
+              THEN 'no row of {trained_model} says how long training takes'
             ELSE printf('avoidable mistakes worth %g', value) END AS reason
   FROM at, measured
-  LEFT JOIN training_forecast f ON f.pipeline = :pipeline
+  LEFT JOIN {training_forecast} f ON f.pipeline = :pipeline

@@ -13,23 +13,23 @@ at(position) AS (
 each AS (
   SELECT :expected_accuracy * count(*) - total(p.prediction = s.label) AS avoidable,
          total(p.key IS NULL) AS missing, min(s.position) AS low, max(s.position) AS high
-    FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
+    FROM at JOIN {sample_state} s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
    WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position AND :first > 1
    GROUP BY (s.position - 1) / :interval),
 -- An interval lasts from the last sample before it to its own last sample.
 timed AS (
   SELECT CASE WHEN :allow_reduction THEN avoidable ELSE max(avoidable, 0) END AS avoidable,
          missing,
-         coalesce((SELECT timestamp FROM sample_state
+         coalesce((SELECT timestamp FROM {sample_state}
                     WHERE pipeline = :pipeline AND position < low
                     ORDER BY position DESC LIMIT 1),
-                  (SELECT timestamp FROM sample_state
+                  (SELECT timestamp FROM {sample_state}
                     WHERE pipeline = :pipeline AND position = low)) AS begins,
-         (SELECT timestamp FROM sample_state
+         (SELECT timestamp FROM {sample_state}
            WHERE pipeline = :pipeline AND position = high) AS ends
     FROM each),
 measured AS (
-  SELECT total(avoidable * ((SELECT timestamp FROM sample_state
+  SELECT total(avoidable * ((SELECT timestamp FROM {sample_state}
                               WHERE pipeline = :pipeline AND position <= at.position
                               ORDER BY position DESC LIMIT 1) - (begins + ends) / 2.0)) AS area,
          total(missing) AS missing
@@ -45,7 +45,7 @@ SELECT at.position,
             WHEN missing > 0 THEN printf('%d samples up to position %d have no prediction',
                                          missing, at.position)
             WHEN intercept IS NULL
-              THEN 'no row of trained_model says how long training takes'
+              THEN 'no row of {trained_model} says how long training takes'
             ELSE printf('avoidable mistakes have lasted %g', area) END AS reason
   FROM at, measured
-  LEFT JOIN training_forecast f ON f.pipeline = :pipeline
+  LEFT JOIN {training_forecast} f ON f.pipeline = :pipeline

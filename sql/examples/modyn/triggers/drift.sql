@@ -12,20 +12,20 @@ WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),
 old AS (
-  SELECT s.sample_key, s.timestamp, s.label FROM at, sample_state s
+  SELECT s.sample_key, s.timestamp, s.label FROM at, {sample_state} s
    WHERE s.pipeline = :pipeline AND s.position < :first
      AND s.position >= CASE :window WHEN 'amount' THEN :first - :reference ELSE 1 END
      AND (:window = 'amount' OR s.timestamp > -:reference +
-          (SELECT timestamp FROM sample_state
+          (SELECT timestamp FROM {sample_state}
             WHERE pipeline = :pipeline AND position < :first
             ORDER BY position DESC LIMIT 1))),
 new AS (
-  SELECT s.sample_key, s.timestamp, s.label FROM at, sample_state s
+  SELECT s.sample_key, s.timestamp, s.label FROM at, {sample_state} s
    WHERE s.pipeline = :pipeline AND s.position <= at.position
      AND s.position >= CASE WHEN :overlap THEN 1 ELSE :first END
      AND s.position > CASE :window WHEN 'amount' THEN at.position - :current ELSE 0 END
      AND (:window = 'amount' OR s.timestamp > -:current +
-          (SELECT timestamp FROM sample_state
+          (SELECT timestamp FROM {sample_state}
             WHERE pipeline = :pipeline AND position <= at.position
             ORDER BY position DESC LIMIT 1))),
 drawn AS (
@@ -47,11 +47,11 @@ SELECT at.position,
        CASE WHEN olds = 0 THEN 1 WHEN olds = n THEN 0 WHEN value IS NULL AND missing = 0 THEN 0
             END AS triggered,
        CASE WHEN olds > 0 AND olds < n AND
-                 (missing = 0 OR (SELECT features IS NULL FROM pipeline
+                 (missing = 0 OR (SELECT features IS NULL FROM {pipeline}
                                    WHERE pipeline = :pipeline)) THEN value END AS value,
        CASE WHEN olds = 0 THEN 'nothing to compare with before the first trigger'
             WHEN olds = n THEN 'no samples since the last trigger'
-            WHEN missing > 0 AND (SELECT features IS NOT NULL FROM pipeline
+            WHEN missing > 0 AND (SELECT features IS NOT NULL FROM {pipeline}
                                    WHERE pipeline = :pipeline)
               THEN printf('%d of %d samples up to position %d have no features',
                           missing, n, at.position)

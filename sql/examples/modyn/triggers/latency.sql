@@ -8,10 +8,10 @@ WITH
 at(position) AS (
   SELECT (:evaluated / :step + 1) * :step WHERE (:evaluated / :step + 1) * :step <= :last),
 waited AS (
-  SELECT total((SELECT timestamp FROM sample_state
+  SELECT total((SELECT timestamp FROM {sample_state}
                  WHERE pipeline = :pipeline AND position <= at.position
                  ORDER BY position DESC LIMIT 1) - s.timestamp) AS area
-    FROM at, sample_state s
+    FROM at, {sample_state} s
    WHERE s.pipeline = :pipeline AND s.position BETWEEN :first AND at.position)
 SELECT at.position,
        CASE WHEN :first = 1 THEN 1 ELSE
@@ -22,7 +22,7 @@ SELECT at.position,
        intercept + slope * (at.position - :first + 1) AS threshold,
        CASE WHEN :first = 1 THEN 'no model before the first trigger'
             WHEN intercept IS NULL
-              THEN 'no row of trained_model says how long training takes'
+              THEN 'no row of {trained_model} says how long training takes'
             ELSE printf('%d samples have waited %g', at.position - :first + 1, area) END AS reason
   FROM at, waited
-  LEFT JOIN training_forecast f ON f.pipeline = :pipeline
+  LEFT JOIN {training_forecast} f ON f.pipeline = :pipeline

@@ -10,7 +10,7 @@ at(position) AS (
 measured AS (
   SELECT ({metric}) AS value, count(*) AS n, total(missing) AS missing
     FROM (SELECT s.sample_key, s.timestamp, s.label, p.prediction, p.key IS NULL AS missing
-            FROM at JOIN sample_state s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
+            FROM at JOIN {sample_state} s LEFT JOIN {predictions} AS p ON p.key = s.sample_key
            WHERE s.pipeline = :pipeline AND s.position <= at.position
              AND s.position > at.position - :interval AND :first > 1))
 SELECT at.position,

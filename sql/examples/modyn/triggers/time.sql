@@ -4,16 +4,16 @@
 -- option start: real; beginning of a period; default: the first sample
 WITH
 origin(at) AS (
-  SELECT coalesce(:start, (SELECT timestamp FROM sample_state
+  SELECT coalesce(:start, (SELECT timestamp FROM {sample_state}
                             WHERE pipeline = :pipeline ORDER BY position LIMIT 1))),
 due(at) AS (
   SELECT CASE WHEN s.timestamp < o.at THEN o.at
               ELSE o.at + (CAST((s.timestamp - o.at) / :every AS INTEGER) + 1) * :every END
-    FROM origin o, sample_state s
+    FROM origin o, {sample_state} s
    WHERE s.pipeline = :pipeline AND s.position >= :first AND s.position <= :last
    ORDER BY s.position LIMIT 1),
 next(position, timestamp) AS (
-  SELECT s.position, s.timestamp FROM sample_state s, due
+  SELECT s.position, s.timestamp FROM {sample_state} s, due
    WHERE s.pipeline = :pipeline AND s.position > max(:evaluated, :first)
      AND s.position <= :last AND s.timestamp >= due.at
    ORDER BY s.position LIMIT 1)

@@ -29,9 +29,9 @@ static int open_pipeline(void) {
                     SQLITE_OK))
     return 0;
   CHECK_EQ_INT(sqlite3_step(name), SQLITE_ROW);
-  CHECK_EQ_INT(
-      ext_pipeline_load(&conn, sqlite3_column_value(name, 0), &pipeline, &err),
-      SQLITE_OK);
+  CHECK_EQ_INT(ext_pipeline_load(&conn, sqlite3_column_value(name, 0), NULL,
+                                 &pipeline, &err),
+               SQLITE_OK);
   sqlite3_finalize(name);
   return CHECK_EQ_INT(pipeline.id, 7);
 }
@@ -72,6 +72,7 @@ TEST(the_pipeline) {
     return;
   CHECK(ext_pipeline_valid(&pipeline));
   CHECK_FIRES(pipeline.db = NULL; ext_pipeline_valid(&pipeline));
+  CHECK_FIRES(pipeline.scope.prefix = "x"; ext_pipeline_valid(&pipeline));
   CHECK_FIRES(pipeline.scope.n = 1; ext_pipeline_valid(&pipeline));
   CHECK_FIRES(pipeline.id = 8; ext_pipeline_valid(&pipeline));
   CHECK_FIRES(pipeline.id = 8; ext_pipeline_begin(&pipeline, &err));
