@@ -6,7 +6,7 @@ Everything that emb adds to SQL, in alphabetical order. `make reference` writes 
 from the rows of `emb_help`; change those, in `ext/help/`.
 
 ```sql
-SELECT kind, signature, in_transaction FROM emb_help(''apply'');
+SELECT kind, signature, in_transaction FROM emb_help(''emb_apply'');
 SELECT name FROM emb_help(''neighbour'') WHERE kind IN (''statement'', ''table-valued function'');
 SELECT name, kind FROM emb_help(''stalness'');
 ```

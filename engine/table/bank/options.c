@@ -78,7 +78,7 @@ static int set_expire(struct bank_rule *rule, const char **at, emb_err *err) {
 }
 
 /* Reads the number of the rule; that of trim is a share, and may have a %. */
-static int read_limit(struct bank_rule *rule, const char **at) {
+static int read_outlier_limit(struct bank_rule *rule, const char **at) {
   if (rule->outlier == OUTLIER_TRIM) {
     return unit_share(at, &rule->limit);
   }
@@ -101,7 +101,7 @@ static int set_limit(struct bank_rule *rule, const char **at, emb_err *err) {
     name += text_name(name);
     *at = text_equals(&name) ? name : from;
   }
-  int legal = read_limit(rule, at);
+  int legal = read_outlier_limit(rule, at);
   *at = text_space(*at);
   legal = legal && rule->limit >= o->low && rule->limit <= o->high &&
           !(o->beyond &&

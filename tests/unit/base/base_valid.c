@@ -39,7 +39,7 @@ TEST(a_suggestion) {
 TEST(a_default_out_of_its_range) {
   static struct { double lr; } to;
   static struct param params[] = {
-      {"lr", 0, 0.5, 0, 1, 0}, {.name = NULL}, {.name = NULL}};
+      {.name = "lr", .value = 0.5, .high = 1}, {.name = NULL}, {.name = NULL}};
   static const struct param common[] = {{.name = NULL}};
   static const struct param_kind kinds[] = {{"sgd", params}, {NULL, NULL}};
   static const struct param_list list = {"optimizer", kinds, common};
