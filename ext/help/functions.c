@@ -290,8 +290,8 @@ const struct ext_help ext_help_functions[] = {
      .kind = "function",
      .signature = "emb_delta_drop(table, consumer)",
      .arguments = HELP_TABLE "; " HELP_CONSUMER,
-     .result =
-         "NULL: removes the consumer, and no longer keeps deletions for it",
+     .result = "INTEGER: removes the consumer, and no longer keeps deletions "
+               "for it; returns 1",
      .errors =
          HELP_NO_TABLE " or no such consumer; " HELP_CHANGED "; " HELP_READONLY,
      .in_transaction = "no",
