@@ -160,7 +160,7 @@ proc wrap::with_texts {sql} {
   }
   append done $sql
   foreach before {
-    {\memb_(?:get|peek|put|rmw|apply|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
+    {\memb_(?:get|peek|found|put|rmw|apply|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
     {\mINTO\s+\w+\s*\(\s*keys\s*,[^)]*\)\s*(?:VALUES\s*\(|SELECT)\s*'}
     {\m(?:FROM|JOIN|,)\s+\w+\s*\(\s*'}
     {\mkeys\s*=\s*'}

@@ -75,7 +75,10 @@ int ext_backup_path(const char *text, char **path, char **err) {
     rc = plain ? SQLITE_OK : SQLITE_NOMEM;
   }
   if (rc == SQLITE_OK && (plain[0] == 0 || strcmp(plain, ":memory:") == 0))
-    rc = ext_error(err, SQLITE_ERROR, "a backup needs a path, got '%s'", plain);
+    rc = ext_error(err, SQLITE_ERROR,
+                   "a backup needs a path, got '%s'; "
+                   "give the name of a file",
+                   plain);
   if (rc == SQLITE_OK) {
     *path = sqlite3_malloc(vfs->mxPathname + 1);
     rc = *path ? vfs->xFullPathname(vfs, plain, vfs->mxPathname + 1, *path)

@@ -190,9 +190,12 @@ int ext_moved_text(struct ext_table *table, const struct ext_place *place,
   if (rc == SQLITE_OK && was && was[0] && strcmp(was, now) != 0)
     rc = ext_error(err, SQLITE_CANTOPEN,
                    "the vectors of %s were in \"%s\" and are not with this "
-                   "copy; copy that directory too, or make copies with "
-                   "emb_backup()",
-                   table->name, was);
+                   "copy%s with emb_backup()",
+                   table->name, was,
+                   table->file[0]
+                       ? "; copy that directory too, or make copies"
+                       : ", which is in memory; use the database file itself, "
+                         "or make a copy in a file");
   else if (rc == SQLITE_OK && table->file[0])
     rc = ext_error(err, SQLITE_CANTOPEN,
                    "the vectors of %s should be in \"%s/%s\", which is not "

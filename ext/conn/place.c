@@ -6,7 +6,7 @@
 **           /d/app.db-emb/items, or items-2 and so on when that one exists.
 **           The name is fixed at CREATE; RENAME does not move the store.
 **           Bytes other than [A-Za-z0-9_.-] are written %XX, and so is a
-**           leading dot.
+**           leading dot.  The directory of a table named "" is "%".
 ** ROW       The shadow table items_emb has one row:
 **               id      1
 **               uuid    the store's, 32 hex digits
@@ -63,6 +63,8 @@ char *ext_place_encode(const char *name) {
       sqlite3_str_appendchar(out, 1, name[i]);
     else
       sqlite3_str_appendf(out, "%%%02X", (unsigned)(unsigned char)name[i]);
+  if (name[0] == 0)
+    sqlite3_str_appendchar(out, 1, '%');
   return sqlite3_str_finish(out);
 }
 

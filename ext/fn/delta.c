@@ -6,7 +6,7 @@
 **                                             delta, ending at upto; NULL
 **   emb_delta_begin(table, consumer [, 'all' | 'now' [, keep_bytes]])
 **                                             begins again; NULL
-**   emb_delta_drop(table, consumer)           NULL
+**   emb_delta_drop(table, consumer)           removes the consumer; 1
 **   emb_delta_export(table, consumer, path [, options])
 **                                             writes the next delta to a file;
 **                                             number of its rows
@@ -100,7 +100,9 @@ static void fn_drop(sqlite3_context *context, int argc, sqlite3_value **argv) {
     do
       rc = emb_delta_drop(table->link->session, name);
     while (ext_txn_again(table, &attempts, &rc, &err));
-  if (rc != SQLITE_OK)
+  if (rc == SQLITE_OK)
+    sqlite3_result_int(context, 1);
+  else
     ext_result_error(context, rc, err);
 }
 

@@ -11,7 +11,8 @@
 **           table act on the engine at once and are SQLITE_DIRECTONLY.  Each
 **           file registers its own functions on the connection, and each
 **           function holds a reference to it.
-** FILES     fn.c (common code of functions on tables); vector.c, aggregate.c,
+** FILES     fn.c, column.c (common code of functions on tables); vector.c,
+*aggregate.c,
 **           each.c, quantize.c (arithmetic); store.c, async.c, delta.c, file.c,
 **           gc.c, serve.c, sample.c, bag.c, bank_lookup.c (on tables);
 **           fn_state.h and fn_valid.c (states that are checked).  tvf/
@@ -115,6 +116,19 @@ void ext_sample_free(struct ext_sample *ask);
 /* Draws into arrays of ask->n rows; *n is the number drawn. */
 int ext_sample_draw(const struct ext_sample *ask, const emb_samples *to,
                     size_t *n, char **err);
+
+/* ---- column.c ------------------------------------------------------------ */
+
+#define EXT_FN_ALL_COLUMNS UINT32_MAX
+/* The number of a vector column, by its name. */
+int ext_fn_column(const struct ext_options *options, const char *name,
+                  uint32_t *column, char **err);
+/* Reads the options 'column=name'; without, EXT_FN_ALL_COLUMNS. */
+int ext_fn_column_option(const struct ext_table *table, sqlite3_value *value,
+                         uint32_t *column, char **err);
+/* Leaves out the other columns of n rows; returns the bytes that remain. */
+size_t ext_fn_column_keep(const struct ext_table *table, uint32_t column,
+                          float *vectors, size_t n);
 
 /* ---- fn.c ---------------------------------------------------------------- */
 

@@ -2,8 +2,10 @@
 **
 ** store.c -- functions that act on the engine at once.
 **
-**   emb_get(table, keys)             vectors in the order of the keys, zeros
-**   emb_peek(table, keys)            for absent keys; n * 4 * dim bytes
+**   emb_get(table, keys [, options]) vectors in the order of the keys, zeros
+**   emb_peek(table, keys [, options])
+**                                    for absent keys; n * 4 * dim bytes
+**   emb_found(table, keys)           a byte for each key: 1, or 0 if absent
 **   emb_put(table, keys, vectors [, updated_at])
 **                                    replaces or adds; number of keys
 **   emb_rmw(table, keys, deltas [, updated_at])
@@ -41,15 +43,18 @@ static int store_peek(struct ext_table *table, const int64_t *keys, size_t n,
   return rc ? ext_link_error(table->link, rc, err) : SQLITE_OK;
 }
 
-static void read_batch(sqlite3_context *context, sqlite3_value **argv,
+static void read_batch(sqlite3_context *context, int argc, sqlite3_value **argv,
                        int (*read)(struct ext_table *, const int64_t *, size_t,
                                    float *, char **)) {
   struct ext_keys keys = {0};
   struct ext_table *table;
   float *vectors = NULL;
+  uint32_t column = EXT_FN_ALL_COLUMNS;
   size_t size = 0;
   char *err = NULL;
   int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
+  if (rc == SQLITE_OK && argc > 2)
+    rc = ext_fn_column_option(table, argv[2], &column, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
@@ -64,6 +69,8 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
     rc = read(table, keys.at, keys.n, vectors, &err);
   if (rc == SQLITE_OK && keys.settles)
     rc = ext_keys_settle(table, &keys, &err);
+  if (rc == SQLITE_OK)
+    size = ext_fn_column_keep(table, column, vectors, keys.n);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
@@ -74,13 +81,37 @@ static void read_batch(sqlite3_context *context, sqlite3_value **argv,
 }
 
 static void fn_get(sqlite3_context *context, int argc, sqlite3_value **argv) {
-  (void)argc;
-  read_batch(context, argv, store_get);
+  read_batch(context, argc, argv, store_get);
 }
 
 static void fn_peek(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  read_batch(context, argc, argv, store_peek);
+}
+
+/* Reads no vector, so it neither counts nor waits. */
+static void fn_found(sqlite3_context *context, int argc, sqlite3_value **argv) {
+  struct ext_keys keys = {0};
+  struct ext_table *table;
+  uint8_t *found = NULL;
+  char *err = NULL;
+  int rc = ext_fn_table(ext_fn_conn(context), argv[0], &table, &err);
   (void)argc;
-  read_batch(context, argv, store_peek);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
+  if (rc == SQLITE_OK &&
+      (found = sqlite3_malloc64(keys.n ? keys.n : 1)) == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK) {
+    rc = emb_peek(table->link->session, keys.at, keys.n, NULL, found, NULL);
+    rc = rc ? ext_link_error(table->link, rc, &err) : SQLITE_OK;
+  }
+  if (rc == SQLITE_OK) {
+    sqlite3_result_blob64(context, found, keys.n, sqlite3_free);
+  } else {
+    sqlite3_free(found);
+    ext_result_error(context, rc, err);
+  }
+  ext_keys_free(&keys);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -283,7 +314,10 @@ static void fn_release(sqlite3_context *context, int argc,
 int ext_fn_store_register(struct ext_conn *conn) {
   static const struct ext_function functions[] = {
       {"emb_get", 2, fn_get},
+      {"emb_get", 3, fn_get},
       {"emb_peek", 2, fn_peek},
+      {"emb_peek", 3, fn_peek},
+      {"emb_found", 2, fn_found},
       {"emb_put", 3, fn_put},
       {"emb_put", 4, fn_put},
       {"emb_rmw", 3, fn_rmw},

@@ -19,11 +19,14 @@
 const struct ext_help ext_help_functions[] = {
     {.name = "emb_get",
      .kind = "function",
-     .signature = "emb_get(table, keys)",
-     .arguments = HELP_TABLE "; " HELP_KEYS,
+     .signature = "emb_get(table, keys [, options])",
+     .arguments = HELP_TABLE "; " HELP_KEYS
+                             "; options TEXT: column=name, of a table with "
+                             "several vectors",
      .result = "BLOB of n*dim float32: the vectors in the order of the keys; a "
                "missing key has the vector that its row would begin with",
      .errors = HELP_NO_TABLE
+     " or no such column"
      "; " HELP_TYPE
      "; SQLITE_TOOBIG if the vectors do not fit one value; SQLITE_BUSY if a "
      "key stays at its staleness bound for longer than timeout",
@@ -31,12 +34,21 @@ const struct ext_help ext_help_functions[] = {
      .page = "sql.md#immediate-functions"},
     {.name = "emb_peek",
      .kind = "function",
-     .signature = "emb_peek(table, keys)",
-     .arguments = HELP_TABLE "; " HELP_KEYS,
+     .signature = "emb_peek(table, keys [, options])",
+     .arguments = HELP_TABLE "; " HELP_KEYS "; options TEXT: as in emb_get",
      .result = "BLOB of n*dim float32, as emb_get returns it; leaves the "
                "record cache and the pending reads unchanged, and adds no row",
      .errors = HELP_NO_TABLE
      "; " HELP_TYPE "; SQLITE_TOOBIG if the vectors do not fit one value",
+     .in_transaction = "read",
+     .page = "sql.md#immediate-functions"},
+    {.name = "emb_found",
+     .kind = "function",
+     .signature = "emb_found(table, keys)",
+     .arguments = HELP_TABLE "; " HELP_KEYS,
+     .result = "BLOB of n bytes, in the order of the keys: 1 if the table has "
+               "the key, otherwise 0; reads no vector and adds no row",
+     .errors = HELP_NO_TABLE "; " HELP_TYPE,
      .in_transaction = "read",
      .page = "sql.md#immediate-functions"},
     {.name = "emb_put",
@@ -290,8 +302,8 @@ const struct ext_help ext_help_functions[] = {
      .kind = "function",
      .signature = "emb_delta_drop(table, consumer)",
      .arguments = HELP_TABLE "; " HELP_CONSUMER,
-     .result =
-         "NULL: removes the consumer, and no longer keeps deletions for it",
+     .result = "INTEGER: removes the consumer, and no longer keeps deletions "
+               "for it; returns 1",
      .errors =
          HELP_NO_TABLE " or no such consumer; " HELP_CHANGED "; " HELP_READONLY,
      .in_transaction = "no",

@@ -164,7 +164,8 @@ static int parse_vector(struct ext_options *options, char *name, const char *at,
   if (!read_type(&at, &type)) {
     rc = ext_error(err, SQLITE_ERROR,
                    "unknown column type: %.*s; expected FLOAT[N] or "
-                   "FLOAT16[N], or INTEGER PRIMARY KEY",
+                   "FLOAT16[N] for a vector, INTEGER PRIMARY KEY or TEXT "
+                   "PRIMARY KEY for the key",
                    argument_trimmed(from), from);
   } else if (i == EMB_SEGMENTS_MAX) {
     rc = ext_error(err, SQLITE_ERROR, "more than %d vector columns",

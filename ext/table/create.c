@@ -76,6 +76,8 @@ static int place_make_store(struct ext_table *table, char *dir, char **err) {
     rc = ext_orphan_add(table, table->link->uuid, path, err);
   if (rc == SQLITE_OK && table->link == NULL)
     rc = ext_error(err, SQLITE_ABORT, "the transaction was rolled back");
+  if (rc == SQLITE_OK)
+    rc = ext_settings_created(table, err);
   ext_settings_free(&settings);
   sqlite3_free(path);
   return rc;

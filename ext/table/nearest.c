@@ -88,8 +88,12 @@ int ext_near_start(struct ext_cursor *cursor, const char *plan, char **err) {
   uint32_t segment = (uint32_t)(cursor->flags / EXT_PLAN_SEGMENT);
   if (cursor->flags & EXT_PLAN_ENDLESS)
     return ext_error(err, SQLITE_ERROR,
-                     "%s MATCH needs a number of neighbours: write AND k = 10, "
-                     "or ORDER BY distance LIMIT 10",
+                     cursor->flags & EXT_PLAN_DESC
+                         ? "%s MATCH finds the nearest rows, not the farthest: "
+                           "write AND k = 10 to have the 10 nearest ORDER BY "
+                           "distance DESC"
+                         : "%s MATCH needs a number of neighbours: write AND k "
+                           "= 10, or ORDER BY distance LIMIT 10",
                      vtab->vector_what[segment]);
   if (near == NULL) {
     near = cursor->near = sqlite3_malloc64(sizeof *near);

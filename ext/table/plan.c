@@ -435,6 +435,14 @@ static int plan_has_index(struct ext_table *table, int segment) {
   return table->link && emb_has_index(table->link->store, (uint32_t)segment);
 }
 
+/* EXT_PLAN_DESC for ORDER BY distance DESC, which has a text of its own. */
+static int plan_farthest(const sqlite3_index_info *info) {
+  return info->nOrderBy > 0 && info->aOrderBy[0].iColumn == EXT_DISTANCE &&
+                 info->aOrderBy[0].desc
+             ? EXT_PLAN_DESC
+             : 0;
+}
+
 /* Describes a search for neighbours.  Without k, something must end it: ORDER
 ** BY distance, a LIMIT without another order, or a bound on the distance. */
 static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
@@ -445,8 +453,9 @@ static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
                     : plan->limit && info->nOrderBy == 0 ? "limit"
                     : plan->within                       ? "distance"
                                                          : NULL;
-  info->idxNum |= EXT_PLAN_NEAREST | (end ? 0 : EXT_PLAN_ENDLESS) |
-                  EXT_PLAN_SEGMENT * plan->segment;
+  info->idxNum |= EXT_PLAN_NEAREST | EXT_PLAN_SEGMENT * plan->segment;
+  if (end == NULL)
+    info->idxNum |= EXT_PLAN_ENDLESS | plan_farthest(info);
   return sqlite3_mprintf(
       "nearest %s %s%s%s%s of %s:%s%s",
       !plan_is_exact(info, plan) && plan_has_index(table, plan->segment)

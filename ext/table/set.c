@@ -95,6 +95,22 @@ static int settings_reaches(const struct ext_options *options,
                             option->name, options->vectors[0], option->name);
 }
 
+static int memory_too_small(struct ext_table *table, uint64_t bytes,
+                            char **err) {
+  return ext_error(
+      err, SQLITE_ERROR,
+      "memory of %llu bytes is too small for %s, which needs at least %llu",
+      (unsigned long long)bytes, table->name,
+      (unsigned long long)emb_memory_least(ext_link_store(table->link)));
+}
+
+int ext_settings_created(struct ext_table *table, char **err) {
+  uint64_t bytes = ext_vtab(table)->options.config.memory_bytes;
+  return bytes < emb_memory_least(ext_link_store(table->link)) / 2
+             ? memory_too_small(table, bytes, err)
+             : SQLITE_OK;
+}
+
 /* Makes the same checks as opening the store with the new value, so that no
 ** setting can make the table unusable. */
 static int settings_check(struct ext_table *table,
@@ -113,12 +129,7 @@ static int settings_check(struct ext_table *table,
     uint64_t bytes = settings.options.config.memory_bytes;
     if (setting->option == ext_option_find("memory") &&
         bytes < emb_memory_least(ext_link_store(table->link)))
-      rc = ext_error(
-          err, SQLITE_ERROR,
-          "memory of %llu bytes is too small for %s, which needs at "
-          "least %llu",
-          (unsigned long long)bytes, table->name,
-          (unsigned long long)emb_memory_least(ext_link_store(table->link)));
+      rc = memory_too_small(table, bytes, err);
   }
   if (rc == SQLITE_OK) {
     rc = emb_check_config(table->link->store, &settings.options.config,

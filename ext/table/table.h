@@ -332,6 +332,9 @@ int ext_settings_memory(struct ext_table *table, sqlite3_value *arg,
                         char **err);
 int ext_settings_set(struct ext_table *table, const char *name,
                      sqlite3_value *arg, char **err);
+/* SQLITE_ERROR if CREATE gave less than half of the memory that the store
+** needs; a little less, such as 4MB for 4 MiB, is raised to it. */
+int ext_settings_created(struct ext_table *table, char **err);
 /* Called from xSync and xCommit if settings_pending. */
 int ext_settings_sync(struct ext_table *table, char **err);
 void ext_settings_commit(struct ext_link *link);

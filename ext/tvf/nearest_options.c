@@ -27,20 +27,6 @@ enum {
   WITHS
 };
 
-static int option_column(const struct ext_options *options, const char *value,
-                         uint32_t *segment, char **err) {
-  struct near near;
-  near_start(&near, value, strlen(value));
-  for (*segment = 0; *segment < ext_vectors(options); ++*segment) {
-    const char *name = options->vectors[*segment];
-    if (sqlite3_stricmp(name, value) == 0)
-      return SQLITE_OK;
-    near_offer(&near, name);
-  }
-  return ext_error(err, SQLITE_ERROR, "no vector column: %s%s", value,
-                   near_text(&near));
-}
-
 static int option_number(const char *name, const char *value, uint64_t most,
                          uint32_t *number, char **err) {
   uint64_t digits;
@@ -68,7 +54,7 @@ static int option_take(const struct ext_options *options, int i,
   emb_nearest_how *how = &with->how;
   switch (i) {
   case WITH_COLUMN:
-    return option_column(options, value, &how->segment, err);
+    return ext_fn_column(options, value, &how->segment, err);
   case WITH_MODE:
     if (sqlite3_stricmp(value, "exact") != 0)
       return ext_error(err, SQLITE_ERROR, "unknown mode: %s; expected exact",

@@ -3,7 +3,7 @@
 ** create.c -- a joiner's tables.
 **
 **   emb_join_create(joiner)  creates them; NULL
-**   emb_join_drop(joiner)    drops them; NULL
+**   emb_join_drop(joiner)    removes the joiner with its tables; 1
 **
 ** join/tvf.c fills them.
 */
@@ -11,8 +11,8 @@
 #include "join.h"
 SQLITE_EXTENSION_INIT3
 
-static void join_change(sqlite3_context *context, sqlite3_value **argv,
-                        int (*change)(sqlite3 *, sqlite3_value *, char **)) {
+static int join_change(sqlite3_context *context, sqlite3_value **argv,
+                       int (*change)(sqlite3 *, sqlite3_value *, char **)) {
   struct ext_conn *conn = ext_fn_conn(context);
   char *err = NULL;
   int rc = ext_conn_check(conn, &err);
@@ -22,18 +22,20 @@ static void join_change(sqlite3_context *context, sqlite3_value **argv,
   }
   if (rc != SQLITE_OK)
     ext_result_error(context, rc, err);
+  return rc;
 }
 
 static void call_join_create(sqlite3_context *context, int argc,
                              sqlite3_value **argv) {
   (void)argc;
-  join_change(context, argv, ext_join_create);
+  (void)join_change(context, argv, ext_join_create);
 }
 
 static void call_join_drop(sqlite3_context *context, int argc,
                            sqlite3_value **argv) {
   (void)argc;
-  join_change(context, argv, ext_join_drop);
+  if (join_change(context, argv, ext_join_drop) == SQLITE_OK)
+    sqlite3_result_int(context, 1);
 }
 
 int ext_join_tables_register(struct ext_conn *conn) {
