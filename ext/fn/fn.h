@@ -12,9 +12,9 @@
 **           file registers its own functions on the connection, and each
 **           function holds a reference to it.
 ** FILES     fn.c, column.c (common code of functions on tables); vector.c,
-**           aggregate.c, each.c, quantize.c (arithmetic); store.c, async.c, delta.c, file.c,
-**           gc.c, serve.c, sample.c, bag.c, bank_lookup.c (on tables);
-**           fn_state.h and fn_valid.c (states that are checked).  tvf/
+**           aggregate.c, each.c, quantize.c (arithmetic); store.c, async.c,
+**           delta.c, file.c, gc.c, serve.c, sample.c, bag.c, bank_lookup.c (on
+**           tables); fn_state.h and fn_valid.c (states that are checked).  tvf/
 **           uses fn.c, delta.c and sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions belong to the link.
 ** THREADS   As conn.h says.
