@@ -249,10 +249,10 @@ const struct ext_help ext_help_data[] = {
                   "workers [, epoch [, prefix]]]]])",
      .arguments = "pipeline: its name or its number; trigger INTEGER; "
                   "partition INTEGER: from 0, NULL for all; worker, workers "
-                  "INTEGER: a worker's share; epoch INTEGER: of "
+                  "INTEGER: a worker's share, worker from 0; epoch INTEGER: of "
                   "emb_downsample" HELP_PREFIX,
-     .result =
-         "rows of place INTEGER, key, weight REAL: the samples to train on",
+     .result = "rows of place INTEGER (from 0), key, weight REAL: the samples "
+               "to train on",
      .errors = HELP_PIPELINE ", or no such trigger",
      .in_transaction = "read",
      .page = "pipelines.md#the-tables"},

@@ -49,7 +49,8 @@ const struct ext_help ext_help_tables[] = {
      "k INTEGER: 1 to 1048576; options TEXT: column=name, mode=exact, "
      "probes=n, radius=r, threads=n, snapshot=name; among: keys of the "
      "possible neighbours, a BLOB of int64 or a JSON array",
-     .result = "rows of query, rank INTEGER (from 1), key, distance REAL: the "
+     .result = "rows of query (from 0, or the key of the row), rank INTEGER "
+               "(from 1), key, distance REAL: the "
                "k nearest neighbours (most similar rows) of each query",
      .errors = HELP_NO_TABLE
      ", k is out of range, or an option is unknown; " HELP_TYPE
