@@ -107,12 +107,13 @@ static void check_refused(int code, int rc, const emb_err *err,
 }
 
 TEST(public_functions_name_what_they_refuse) {
-  static const char *const others[] = {"", "none", "float32", "Int8", "int81"};
+  static const char *const others[] = {"", "none", "float32", "int", "int81"};
   float x[3] = {1, 70000, 2}, y[3];
   uint8_t row[32];
   emb_err err;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     CHECK_EQ_INT(emb_quant_type(others[i]), 0);
+  CHECK_EQ_INT(emb_quant_type("Int8"), emb_quant_type("int8"));
   for (int type = -1; type <= 4; type += 5) {
     CHECK_EQ_INT(emb_quant_bytes(type, 3), 0);
     CHECK_EQ_INT(emb_quant_dim(type, 24), 0);

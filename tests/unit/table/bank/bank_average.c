@@ -57,15 +57,16 @@ TEST(texts_that_are_wrong) {
       {"mean", "unknown gradients: mean; expected none or average(...)"},
       {"averages",
        "unknown gradients: averages; expected none or average(...)"},
-      {"nonesuch", "gradients: what follows must be nothing, got such"},
+      {"nonesuch",
+       "unknown gradients: nonesuch; expected none or average(...)"},
       {"average x", "gradients: what follows must be nothing, got x"},
       {"average(max=2)x", "gradients: what follows must be nothing, got x"},
       {"average(most=2)", "gradients: a part of average must be max=, expire= "
                           "or outlier=, got most=2"},
-      {"average(max 2)", "gradients: a part of average must be max=, expire= "
-                         "or outlier=, got max 2"},
-      {"average(,)", "gradients: a part of average must be max=, expire= or "
-                     "outlier=, got "},
+      {"average(max 2)",
+       "gradients: max must be a whole number from 1 to 65536, got max 2"},
+      {"average(,)",
+       "gradients: max must be a whole number from 1 to 65536, got "},
       {"average(max=0)",
        "gradients: max must be a whole number from 1 to 65536, got 0"},
       {"average(max=65537)",
