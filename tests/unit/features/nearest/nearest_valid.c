@@ -254,6 +254,8 @@ TEST(comparing) {
   CHECK_FIRES(enter(); rows.first = 1; compare__page(&many, &rows));
   CHECK_FIRES(enter(); rows.n++; compare__page(&many, &rows));
   CHECK_FIRES(compare_pages(&many, &rows));
+  CHECK_FIRES(enter(); many.gather.records = many.gather.record_room;
+              compare__page(&many, &rows));
   CHECK_FIRES(enter(); compare__blocks(&e, 0));
   CHECK_FIRES(struct search search = {.core = s->core};
               extents__is_empty(&search, rows.page));
