@@ -194,29 +194,35 @@ struct delta_list_cursor {
 };
 
 /* Other connections may add consumers after we ask for their number. */
-static int read_list(struct delta_list_cursor *cursor, struct ext_link *link,
-                     char **err) {
-  size_t room = 0, n = 0;
-  int rc = emb_delta_consumers(link->session, NULL, 0, &n);
-  while (rc == EMB_OK && n > room) {
-    void *rows = sqlite3_realloc64(cursor->rows, n * sizeof *cursor->rows);
+int ext_tvf_consumers(struct ext_table *table, emb_consumer **list, size_t *n,
+                      char **err) {
+  struct ext_link *link = table->link;
+  size_t room = 0;
+  int rc = emb_delta_consumers(link->session, NULL, 0, n);
+  while (rc == EMB_OK && *n > room) {
+    void *rows = sqlite3_realloc64(*list, *n * sizeof **list);
     if (rows == NULL)
       return SQLITE_NOMEM;
-    cursor->rows = rows;
-    room = n;
-    rc = emb_delta_consumers(link->session, cursor->rows, room, &n);
+    *list = rows;
+    room = *n;
+    rc = emb_delta_consumers(link->session, *list, room, n);
   }
-  cursor->base.n = rc == EMB_OK ? n : 0;
-  return rc ? ext_link_error(link, rc, err) : SQLITE_OK;
+  if (rc == EMB_OK)
+    return SQLITE_OK;
+  *n = 0;
+  return ext_link_error(link, rc, err);
 }
 
 static int delta_list_begin(struct ext_tvf_cursor *base,
                             sqlite3_value **arguments, char **err) {
+  struct delta_list_cursor *cursor = (struct delta_list_cursor *)base;
   struct ext_table *table;
+  size_t n = 0;
   int rc = ext_fn_table(base->conn, arguments[0], &table, err);
-  return rc == SQLITE_OK
-             ? read_list((struct delta_list_cursor *)base, table->link, err)
-             : rc;
+  if (rc == SQLITE_OK)
+    rc = ext_tvf_consumers(table, &cursor->rows, &n, err);
+  base->n = rc == SQLITE_OK ? n : 0;
+  return rc;
 }
 
 static void list_end(struct ext_tvf_cursor *base) {

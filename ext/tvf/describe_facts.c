@@ -66,26 +66,13 @@ static void measure_files(struct describe_facts *facts, const char *path) {
 }
 
 static int find_consumers(struct describe_facts *facts, char **err) {
-  struct ext_link *link = facts->table->link;
-  size_t room = 0, n = 0;
-  int rc = EMB_OK;
-  if (link->path) /* a temporary store has none */
-    rc = emb_delta_consumers(link->session, NULL, 0, &n);
-  while (rc == EMB_OK && n > room) { /* others may add consumers */
-    void *list =
-        sqlite3_realloc64(facts->consumers, n * sizeof *facts->consumers);
-    if (list == NULL)
-      return SQLITE_NOMEM;
-    facts->consumers = list;
-    room = n;
-    rc = emb_delta_consumers(link->session, facts->consumers, room, &n);
-  }
-  facts->consumer_count = rc == EMB_OK ? n : 0;
-  if (rc == EMB_OK)
-    return SQLITE_OK;
-  rc = ext_link_error(link, rc, err);
+  size_t n = 0;
+  int rc = facts->table->link->path /* a temporary store has none */
+               ? ext_tvf_consumers(facts->table, &facts->consumers, &n, err)
+               : SQLITE_OK;
+  facts->consumer_count = rc == SQLITE_OK ? n : 0;
   if (rc != SQLITE_LOCKED)
-    return rc;
+    return rc; /* or no error */
   sqlite3_free(*err);
   *err = NULL;
   facts->are_consumers_hidden = 1;

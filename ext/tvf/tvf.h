@@ -95,6 +95,10 @@ int ext_tvf_stats(struct ext_conn *conn, const char *name,
 /* clients.c.  *list must be NULL before; the caller frees it, even after an
 ** error. */
 int ext_tvf_clients(struct ext_table *table, emb_client **list, size_t *n);
+/* delta.c.  *list must be NULL before; the caller frees it, even after an
+** error. */
+int ext_tvf_consumers(struct ext_table *table, emb_consumer **list, size_t *n,
+                      char **err);
 /* snapshot.c. */
 int ext_tvf_snapshots(struct ext_table *table,
                       emb_snapshot_info rows[EMB_SNAPSHOTS_MAX], size_t *n,
