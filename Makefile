@@ -122,6 +122,8 @@ export SHARE
 CROSSED   ?= 40
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
+# Nor the Python package.
+PYTHON    := $(if $(filter release,$(VARIANT)),tests/python/run.sh)
 # Neither has a test that adds to a copy of the source.
 EXTENDED  := $(if $(filter release,$(VARIANT)),tests/extended/run.sh)
 
@@ -231,6 +233,26 @@ $(P)/libemb.a: $(ENGINE_O)
 	$(Q)objcopy --wildcard --keep-global-symbol='emb_*' $(O)/libemb.o
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $(O)/libemb.o
+
+# emb.so for the Python package runs on any distribution: nothing but glibc is
+# linked dynamically.
+WHEEL     := $(P)/wheel
+STATIC    := uring xxhash zstd
+STATIC_A  := $(foreach l,$(STATIC),$(shell $(CC) -print-file-name=lib$l.a))
+# A compiler that does not find a file prints its name alone.
+NO_STATIC := $(filter-out /%,$(STATIC_A))
+
+$(WHEEL)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
+	@echo "  LINK   $@"
+	@mkdir -p $(@D)
+	@[ -z "$(NO_STATIC)" ] || { echo "The wheel needs $(NO_STATIC): install \
+	  $(patsubst %.a,%-dev,$(NO_STATIC)) (tests/install-deps.sh build)" >&2; exit 1; }
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) -Wl,--strip-all \
+	  -Wl,--version-script=ext/emb.map -o $@ $(ENGINE_O) $(EXT_O) $(STATIC_A) \
+	  -lpthread -lm
+
+wheel: $(WHEEL)/emb.so ## build the Python package: build/wheel/*.whl
+	@ext/python/wheel.sh $(WHEEL)
 
 # Engine and extension as one file, for users who want to include the source.
 ONE := $(OUT)/amalgamation
@@ -356,12 +378,12 @@ $(O)/engine/base/commit.o: \
 
 ## Test
 test: ## install what the tests need, build, run all tests
-	tests/install-deps.sh build test
+	tests/install-deps.sh build test python
 	$(MAKE) check
 
-check: all-tests ## run all tests
+check: all-tests $(if $(PYTHON),$(if $(NO_STATIC),,$(WHEEL)/emb.so)) ## run all tests
 	@CC="$(CC)" $(RUN) \
-	  $(call to_run,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED)) \
+	  $(call to_run,$(filter-out $(SOAK_ONLY),$(UNIT)) $(REPLAY) $(SQL_TESTS) $(MODELS) $(EXTENDED) $(PYTHON)) \
 	  $(if $(filter release,$(VARIANT)),$(if $(filter-out 0,$(CROSSED)),-crossed $(CROSSED) $(SQL_TESTS)))
 
 quick: all-tests ## run the tests that take little time, and little of each: two minutes
@@ -378,6 +400,9 @@ check-sql: sql-tests ## run the Tcl suite over SQL
 
 test-crossed: sql-tests ## run the Tcl suite with other owners of the tables, text keys, transactions, interrupts
 	@$(RUN) -crossed 1 $(SQL_TESTS)
+
+test-python: $(WHEEL)/emb.so ## build the Python package and test it, installed
+	@$(RUN) tests/python/run.sh
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
 	@$(RUN) $(REPLAY)
@@ -523,6 +548,6 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' \
 	  sql/examples/*/rules.mk
 
-.PHONY: all all-tests sql-tests examples always test check quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax check-clang \
+.PHONY: all all-tests sql-tests examples always test check wheel test-python quick check-unit check-c check-sql test-crossed check-model check-newer check-syntax check-clang \
         check-concurrent amalgamation check-amalgamation check-new-feature check-new-call check-omit-data debug asan tsan check-defects check-fuzz fuzz fuzz-run \
         fuzzers soak lint format reference bench bench-quick bench-guard install uninstall clean help

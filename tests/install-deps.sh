@@ -2,7 +2,7 @@
 # install-deps.sh -- installs the Debian packages that a target needs.
 #
 #     tests/install-deps.sh build test      (also: demo, online, torch, bank, modyn,
-#                                           lint, fuzz, bench)
+#                                           python, lint, fuzz, bench)
 #
 # Does nothing, and needs no network, when all are installed.  Without apt-get
 # it names the packages and continues: they have other names there, and a
@@ -21,7 +21,10 @@ for group; do
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   modyn) packages="$packages sqlite3 libopenblas-openmp-dev" ;;
   torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
-  lint) packages="$packages clang clang-format libclang-rt-14-dev" ;;
+  python) packages="$packages python3 python3-build python3-setuptools python3-wheel
+                    python3-venv python3-pytest python3-numpy python3-torch
+                    python3-apsw python3-sqlalchemy binutils mypy flake8" ;;
+  lint) packages="$packages clang clang-format libclang-rt-14-dev mypy flake8" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   bench) packages="$packages liblmdb-dev librocksdb-dev g++ libfaiss-dev
                    libopenblas-openmp-dev tcl sqlite3 wordnet-base
