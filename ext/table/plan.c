@@ -253,7 +253,8 @@ static void plan_limit(sqlite3_index_info *info, struct plan *plan, int i) {
 static int plan_constraint(struct ext_table *table, sqlite3_index_info *info,
                            struct plan *plan, int i) {
   const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
-  int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
+  int is_eq = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ ||
+              constraint->op == SQLITE_INDEX_CONSTRAINT_IS;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_MATCH) {
     plan_take(info, plan, i, 'v');
   } else if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT ||

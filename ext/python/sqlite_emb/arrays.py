@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,8 +53,8 @@ def _from_torch(value: Any, what: str) -> Any:
 def _as_array(value: Any, what: str) -> NDArray[Any]:
     if isinstance(value, (bytes, bytearray, memoryview)) and not getattr(value, "shape", None):
         raise DTypeError(f"{what} are bytes, whose type is not known: pass np.frombuffer(...)")
-    if isinstance(value, (set, frozenset, range)) or hasattr(value, "__next__"):
-        value = list(value)
+    if isinstance(value, Collection | Iterator) and not isinstance(value, Sequence):
+        value = value if hasattr(value, "__array__") else list(value)
     try:
         array = np.asarray(_from_torch(value, what))
     except OverflowError as error:
@@ -122,8 +122,8 @@ def pack_texts(keys: Keys) -> tuple[str, Shape]:
     if isinstance(keys, (list, tuple)) and all(type(key) is str for key in keys):
         return json.dumps(keys), (len(keys),)
     if not isinstance(keys, np.ndarray):
-        if isinstance(keys, (set, frozenset)) or hasattr(keys, "__next__"):
-            keys = list(keys)
+        if isinstance(keys, Collection | Iterator) and not isinstance(keys, Sequence):
+            keys = keys if hasattr(keys, "__array__") else list(keys)
         keys = np.asarray(keys, object)
     array = keys
     flat = array.reshape(-1).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import FLOAT32, Shape, pack_keys, pack_vectors
-from .errors import ShapeError
+from .errors import Error, ShapeError
 from .results import Float32
 
 __all__ = ["Bags", "pack_bags", "pooled"]
@@ -40,6 +40,8 @@ def pack_bags(
 ) -> Bags:
     """Packed keys with their shape, offsets and weights as `Table.bag` takes them."""
     packed, shape = keys
+    if mode not in ("sum", "mean", "sqrtn"):
+        raise Error(f"emb: mode is {mode!r}, and must be 'sum', 'mean' or 'sqrtn'")
     if offsets is None:
         if len(shape) != 2:
             raise ShapeError(

@@ -10,6 +10,7 @@ processes that unpickle it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing
 import multiprocessing.util
 import os
@@ -25,6 +26,7 @@ from .extension import load
 __all__ = ["Database", "Handle", "connect"]
 
 _ATTEMPTS = 5  # of a call whose owner has gone
+_AS_THEY_ARE = contextlib.nullcontext()
 
 
 def connect(
@@ -117,19 +119,7 @@ class Handle:
     def row(self, sql: str, *arguments: Any) -> Any:
         """The only row of a statement, or None.  Repeats a call that the manual says to
         repeat: when the process that owned the table has gone."""
-        attempts = 1
-        while True:
-            try:
-                return self.execute(sql, arguments).fetchone()
-            except self.errors as error:
-                new = translated(error)
-                if (
-                    not isinstance(new, OwnerChanged)
-                    or self.in_transaction
-                    or attempts == _ATTEMPTS
-                ):
-                    raise new from error
-                attempts += 1
+        return self._repeated(lambda: self.execute(sql, arguments).fetchone())
 
     def value(self, sql: str, *arguments: Any) -> Any:
         """The only value of the only row of a statement."""
@@ -138,19 +128,36 @@ class Handle:
 
     def rows(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
+        rows: list[tuple[Any, ...]] = self._repeated(lambda: list(self.execute(sql, arguments)))
+        return rows
+
+    def _repeated(self, call: Callable[[], Any]) -> Any:
         attempts = 1
         while True:
             try:
-                return list(self.execute(sql, arguments))
+                with self.texts():
+                    return call()
             except self.errors as error:
                 new = translated(error)
-                if (
-                    not isinstance(new, OwnerChanged)
-                    or self.in_transaction
-                    or attempts == _ATTEMPTS
-                ):
+                again = isinstance(new, OwnerChanged) and attempts < _ATTEMPTS
+                if not again or self.in_transaction:
                     raise new from error
                 attempts += 1
+
+    def texts(self) -> contextlib.AbstractContextManager[Any]:
+        """While it is entered, the program's own `text_factory` is not used."""
+        if getattr(self.connection, "text_factory", str) is str:
+            return _AS_THEY_ARE
+        return self._texts()
+
+    @contextlib.contextmanager
+    def _texts(self) -> Iterator[None]:
+        factory = self.connection.text_factory
+        self.connection.text_factory = str
+        try:
+            yield
+        finally:
+            self.connection.text_factory = factory
 
     def each(self, sql: str, *arguments: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement one after the other, while other statements run."""
@@ -261,7 +268,7 @@ def _raw(connection: Any) -> Any:
 def _file_of(handle: Handle, schema: str) -> str:
     for _, name, path in handle.rows("PRAGMA database_list"):
         if name.lower() == schema.lower():
-            return str(path.decode() if isinstance(path, bytes) else path)
+            return str(path)
     if schema.lower() == "temp":
         return ""
     raise Error(f"emb: the connection has no database {schema}")

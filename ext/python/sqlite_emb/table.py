@@ -185,9 +185,7 @@ class Table:
         """The vectors, and which keys have a row, of one moment."""
         packed, shape = self._pack(keys)
         vectors, found = self._handle().row(
-            f"SELECT vectors, found FROM {self._place()} WHERE keys = ? AND mode IS ?",
-            packed,
-            "peek" if peek else None,
+            f"SELECT vectors, found FROM {self._place()}(?, ?)", packed, "peek" if peek else None
         )
         flags = np.frombuffer(found, np.bool_) if found else np.empty(0, np.bool_)
         return self._shaped(vectors, shape, None), flags.reshape(shape)
@@ -213,7 +211,7 @@ class Table:
         """
         bags = pack_bags(self._pack(keys), offsets, mode, weights, include_last_offset)
         if peek:
-            rows = self._shaped(self._call("emb_peek", bags.keys, None), (-1,), None)
+            rows = _floats(self._call("emb_peek", bags.keys, None), (-1, self.dim))
             return pooled(rows, bags)
         blob = self._function("emb_bag", bags.keys, bags.offsets, bags.how, bags.weights)
         return _floats(blob or b"", (bags.number, self.dim))
@@ -562,12 +560,17 @@ class Table:
         """The changes since the consumer's last `delta_ack`, in batches: all rows that were
         put, then all keys that were removed.  After the last batch, `delta_ack(consumer)`
         acknowledges them; otherwise they come again."""
-        rows = self._handle().each(
+        handle = self._handle()
+        rows = handle.each(
             "SELECT key, op, vector, version FROM emb_delta(?, ?)",
             self._function_name(),
             consumer,
         )
-        while part := list(itertools.islice(rows, batch_size)):
+        while True:
+            with handle.texts():
+                part = list(itertools.islice(rows, batch_size))
+            if not part:
+                break
             yield delta_batch(part, self.dim, self.text_keys)
 
     def delta_ack(self, consumer: str) -> None:
