@@ -35,10 +35,12 @@ def layouts(values: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_keys_of_any_integer_type(items: sqlite_emb.Table, dtype: str, seed: int) -> None:
-    random = np.random.default_rng(seed)
+    random: Any = np.random.default_rng(seed)
     limits = np.iinfo(dtype)
     shape = tuple(random.integers(1, 5, random.integers(1, 4)))
-    keys = random.integers(limits.min, min(limits.max, 2**63 - 1), shape, dtype, endpoint=True)
+    keys = random.integers(
+        limits.min, min(limits.max, 2**63 - 1), shape, dtype, endpoint=True
+    )
     vectors = random.normal(size=(*shape, 3)).astype("f4")
     expected = {int(k): v for k, v in zip(keys.reshape(-1), vectors.reshape(-1, 3))}
     items.put(keys, vectors)
@@ -52,7 +54,8 @@ def test_keys_of_any_integer_type(items: sqlite_emb.Table, dtype: str, seed: int
 @pytest.mark.parametrize("dtype", OTHERS)
 def test_keys_of_other_types_are_refused(items: sqlite_emb.Table, dtype: str) -> None:
     keys = np.zeros(4, dtype)
-    for call in (items.get, items.found, items.delete, items.prefetch, items.lookahead):
+    calls: list[Any] = [items.get, items.found, items.delete, items.prefetch, items.lookahead]
+    for call in calls:
         with pytest.raises(sqlite_emb.DTypeError, match="keys"):
             call(keys)
     with pytest.raises(sqlite_emb.DTypeError, match="keys"):
@@ -66,30 +69,43 @@ def test_keys_of_another_byte_order_are_refused(items: sqlite_emb.Table, dtype: 
         items.get(np.arange(3).astype(dtype))
 
 
-@pytest.mark.parametrize("keys", [
-    [1, 2], (1, 2), range(1, 3), {1: 0, 2: 0}.keys(), iter([1, 2]), array.array("q", [1, 2]),
-    array.array("i", [1, 2]), [np.int32(1), np.int64(2)], memoryview(np.array([1, 2])),
-    np.array([1, 2], object),
-])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [1, 2],
+        (1, 2),
+        range(1, 3),
+        {1: 0, 2: 0}.keys(),
+        iter([1, 2]),
+        array.array("q", [1, 2]),
+        array.array("i", [1, 2]),
+        [np.int32(1), np.int64(2)],
+        memoryview(array.array("l", [1, 2])),
+        np.array([1, 2], object),
+    ],
+)
 def test_keys_of_python(items: sqlite_emb.Table, keys: Any) -> None:
     vectors = np.arange(6, dtype="f4").reshape(2, 3)
     items.put([1, 2], vectors)
     assert np.array_equal(items.get(keys), vectors)
 
 
-@pytest.mark.parametrize("keys, text", [
-    ([2**63], "2\\^63 - 1|does not fit 64 bits"),
-    ([-(2**63) - 1], "does not fit 64 bits"),
-    ([2**70], "does not fit 64 bits"),
-    ([1, None], "None"),
-    ([1, "a"], "texts"),
-    ([True], "bool"),
-    (np.array([True, 2], object), "True"),
-    ([1.0], "float64"),
-    (b"12345678", "bytes"),
-    (np.array([2**63], "u8"), "2\\^63 - 1"),
-    ([[1, 2], [3]], "rectangular"),
-])
+@pytest.mark.parametrize(
+    "keys, text",
+    [
+        ([2**63], "2\\^63 - 1|does not fit 64 bits"),
+        ([-(2**63) - 1], "does not fit 64 bits"),
+        ([2**70], "does not fit 64 bits"),
+        ([1, None], "None"),
+        ([1, "a"], "texts"),
+        ([True], "bool"),
+        (np.array([True, 2], object), "True"),
+        ([1.0], "float64"),
+        (b"12345678", "bytes"),
+        (np.array([2**63], "u8"), "2\\^63 - 1"),
+        ([[1, 2], [3]], "rectangular"),
+    ],
+)
 def test_wrong_keys_of_python(items: sqlite_emb.Table, keys: Any, text: str) -> None:
     with pytest.raises(sqlite_emb.Error, match=text):
         items.get(keys)
@@ -99,7 +115,8 @@ def test_one_key_and_none(items: sqlite_emb.Table) -> None:
     items.put(5, [1, 2, 3])
     assert items.get(5).tolist() == [1, 2, 3]
     assert items.get(np.int16(5)).shape == (3,)
-    for nothing in ([], np.empty(0, "i4"), np.empty((2, 0), int), np.empty((0, 4), int)):
+    empty: list[Any] = [[], np.empty(0, "i4"), np.empty((2, 0), int), np.empty((0, 4), int)]
+    for nothing in empty:
         assert items.get(nothing).shape == (*np.shape(nothing), 3)
         assert items.found(nothing).shape == np.shape(nothing)
         assert items.put(nothing, np.empty((*np.shape(nothing), 3), "f4")) == 0
@@ -137,9 +154,12 @@ def test_numbers_of_python_are_rounded(items: sqlite_emb.Table) -> None:
     assert np.array_equal(items.get([1]), np.array([[0.1, 1, 2**24 + 1]], "f4"))
 
 
-@pytest.mark.parametrize("shape", [(3,), (2,), (1, 3), (2, 4), (2, 2), (3, 3), (2, 1, 3), (6,), ()])
+@pytest.mark.parametrize(
+    "shape", [(3,), (2,), (1, 3), (2, 4), (2, 2), (3, 3), (2, 1, 3), (6,), ()]
+)
 def test_vectors_of_wrong_shapes(items: sqlite_emb.Table, shape: tuple[int, ...]) -> None:
-    for write in (items.put, items.add, items.insert, items.write_back):
+    writes: list[Any] = [items.put, items.add, items.insert, items.write_back]
+    for write in writes:
         with pytest.raises(sqlite_emb.ShapeError, match=r"need \[2, 3\]"):
             write([1, 2], np.zeros(shape, "f4"))
     assert len(items) == 0
@@ -160,9 +180,15 @@ def test_results_share_the_memory_of_sqlite(items: sqlite_emb.Table) -> None:
         rows[0] = 0
 
 
-@pytest.mark.parametrize("keys", [
-    ["a", "ß", ""], ("a", "ß", ""), np.array(["a", "ß", ""]), np.array(["a", "ß", ""], object),
-])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["a", "ß", ""],
+        ("a", "ß", ""),
+        np.array(["a", "ß", ""]),
+        np.array(["a", "ß", ""], object),
+    ],
+)
 def test_texts(db: Any, keys: Any) -> None:
     words = sqlite_emb.Table.create(db, "words", 2, text_keys=True)
     vectors = np.arange(6, dtype="f4").reshape(3, 2)
@@ -182,7 +208,9 @@ def test_odd_texts(db: Any, text: str) -> None:
     assert set(words.keys()) == {text, text + "!"}
 
 
-@pytest.mark.parametrize("keys", [[1], [b"a"], ["a", None], np.array([b"a"]), np.arange(2), b"a"])
+@pytest.mark.parametrize(
+    "keys", [[1], [b"a"], ["a", None], np.array([b"a"]), np.arange(2), b"a"]
+)
 def test_wrong_texts(db: Any, keys: Any) -> None:
     words = sqlite_emb.Table.create(db, "words", 2, text_keys=True)
     with pytest.raises(sqlite_emb.DTypeError, match="texts"):

@@ -62,7 +62,12 @@ def test_random_steps(connection: Any, seed: int) -> None:
         zeros = np.zeros(DIM, "f4")
         want = np.array([expected.get(int(k), zeros) for k in ask.flat]).reshape(3, 5, DIM)
         with table.prefetch(ask) as later:
-            for rows in (table.get(ask), table.peek(ask), table.get_found(ask)[0], later.result()):
+            for rows in (
+                table.get(ask),
+                table.peek(ask),
+                table.get_found(ask)[0],
+                later.result(),
+            ):
                 assert np.allclose(rows, want, atol=1e-5)
         found = np.isin(ask, list(expected))
         assert np.array_equal(table.found(ask), found)
@@ -122,10 +127,12 @@ def test_bags(db: Any, mode: str, last: bool, seed: int) -> None:
     keys = random.integers(0, 20, edges[-1])
     weights = random.normal(size=len(keys)).astype("f4")
     divisors = {"sum": lengths * 0 + 1, "mean": lengths, "sqrtn": np.sqrt(lengths)}[mode]
-    want = np.array([
-        (rows[keys[a:b]] * weights[a:b, None]).sum(0) / max(d, 1)
-        for a, b, d in zip(edges, edges[1:], divisors)
-    ])
+    want = np.array(
+        [
+            (rows[keys[a:b]] * weights[a:b, None]).sum(0) / max(d, 1)
+            for a, b, d in zip(edges, edges[1:], divisors)
+        ]
+    )
     offsets = edges if last else edges[:-1]
     for peek in (False, True):
         got = table.bag(

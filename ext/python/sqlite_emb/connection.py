@@ -203,6 +203,8 @@ class Database:
 
     def __init__(self, connection: Any, schema: str = "main") -> None:
         self._local = _Local()
+        if hasattr(connection, "url"):  # an Engine lends its connections; this needs its own
+            connection = _path_of(connection)
         if isinstance(connection, (str, os.PathLike)):
             self.driver, self.schema = "sqlite3", "main"
             self.path = os.path.abspath(connection)
@@ -255,6 +257,14 @@ def _reopened(driver: str, path: str) -> Database:
     database._local = _Local()
     database.driver, database.schema, database.path = driver, "main", path
     return database
+
+
+def _path_of(engine: Any) -> str:
+    """The database of an Engine of SQLAlchemy."""
+    path = engine.url.database
+    if engine.dialect.name != "sqlite" or path in (None, "", ":memory:"):
+        raise Error("emb: this Engine has no database file: pass one of its connections")
+    return str(path)
 
 
 def _raw(connection: Any) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -185,7 +186,9 @@ class Table:
         """The vectors, and which keys have a row, of one moment."""
         packed, shape = self._pack(keys)
         vectors, found = self._handle().row(
-            f"SELECT vectors, found FROM {self._place()}(?, ?)", packed, "peek" if peek else None
+            f"SELECT vectors, found FROM {self._place()}(?, ?)",
+            packed,
+            "peek" if peek else None,
         )
         flags = np.frombuffer(found, np.bool_) if found else np.empty(0, np.bool_)
         return self._shaped(vectors, shape, None), flags.reshape(shape)
@@ -547,14 +550,14 @@ class Table:
         """Removes a snapshot."""
         self._function("emb_snapshot_drop", name)
 
-    def snapshot_export(self, name: str, path: str, **more: Any) -> int:
+    def snapshot_export(self, name: str, path: str | os.PathLike[str], **more: Any) -> int:
         """Writes a snapshot to a file; returns the number of rows.  Options: quantize=, level=,
         state=, index=, base=."""
-        return int(self._function("emb_snapshot_export", name, str(path), options(more)))
+        return int(self._function("emb_snapshot_export", name, os.fspath(path), options(more)))
 
-    def restore(self, path: str) -> int:
+    def restore(self, path: str | os.PathLike[str]) -> int:
         """Makes the table's contents those of a snapshot's file; returns the number of rows."""
-        return int(self._function("emb_snapshot_restore", str(path)))
+        return int(self._function("emb_snapshot_restore", os.fspath(path)))
 
     def delta(self, consumer: str, *, batch_size: int = _CHUNK) -> Iterator[DeltaBatch]:
         """The changes since the consumer's last `delta_ack`, in batches: all rows that were
@@ -585,13 +588,13 @@ class Table:
         """Removes a consumer."""
         self._function("emb_delta_drop", consumer)
 
-    def delta_export(self, consumer: str, path: str, **more: Any) -> int:
+    def delta_export(self, consumer: str, path: str | os.PathLike[str], **more: Any) -> int:
         """Writes the consumer's next delta to a file; returns the number of rows."""
-        return int(self._function("emb_delta_export", consumer, str(path), options(more)))
+        return int(self._function("emb_delta_export", consumer, os.fspath(path), options(more)))
 
-    def delta_apply(self, path: str) -> int:
+    def delta_apply(self, path: str | os.PathLike[str]) -> int:
         """Applies a delta's file to this table; returns the number of rows changed."""
-        return int(self._function("emb_delta_apply", str(path)))
+        return int(self._function("emb_delta_apply", os.fspath(path)))
 
     # ---- the table itself ----------------------------------------------------
 
