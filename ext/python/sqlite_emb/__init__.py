@@ -12,3 +12,12 @@ from .errors import Error
 from .extension import load, loadable_path
 
 __all__ = ["Error", "load", "loadable_path"]
+
+
+def __getattr__(name: str) -> str:
+    """__version__: that of the installed package, which is emb_version()."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sqlite-emb")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
