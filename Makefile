@@ -123,7 +123,7 @@ CROSSED   ?= 40
 # A model has no variants.
 MODELS    := $(if $(filter release,$(VARIANT)),tests/model/spin.sh)
 # Nor the Python package.
-PYTHON    := $(if $(filter release,$(VARIANT)),tests/python/run.sh)
+PYTHON    := $(if $(filter release,$(VARIANT)),tests/python/pytest.sh)
 # Neither has a test that adds to a copy of the source.
 EXTENDED  := $(if $(filter release,$(VARIANT)),tests/extended/run.sh)
 
@@ -179,7 +179,7 @@ SLOW := changelogs_replay.test stopped_owner processes interrupt_time fail_io ro
         fail_memory torch.test long_life advice warm takeover delta_crashes \
         differential.test power_sql nearest_index remote.test power long_serve \
         nearest_rows.test nearest_saved replaced.test store_space evict install.test \
-        models.test
+        models.test pytest.sh
 SLOW_NAMES = $(SLOW:%=\%/%)
 # Tests to leave out: WITHOUT="large.test many.test".
 WITHOUT ?=
@@ -245,8 +245,8 @@ NO_STATIC := $(filter-out /%,$(STATIC_A))
 $(WHEEL)/emb.so: $(ENGINE_O) $(EXT_O) ext/emb.map
 	@echo "  LINK   $@"
 	@mkdir -p $(@D)
-	@[ -z "$(NO_STATIC)" ] || { echo "The wheel needs $(NO_STATIC): install \
-	  $(patsubst %.a,%-dev,$(NO_STATIC)) (tests/install-deps.sh build)" >&2; exit 1; }
+	$(if $(NO_STATIC),@echo "The wheel needs $(NO_STATIC) of Debian's \
+	$(NO_STATIC:.a=-dev): run tests/install-deps.sh build" >&2; exit 1)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared $(DEFINED) -Wl,--strip-all \
 	  -Wl,--version-script=ext/emb.map -o $@ $(ENGINE_O) $(EXT_O) $(STATIC_A) \
 	  -lpthread -lm
@@ -402,7 +402,7 @@ test-crossed: sql-tests ## run the Tcl suite with other owners of the tables, te
 	@$(RUN) -crossed 1 $(SQL_TESTS)
 
 test-python: $(WHEEL)/emb.so ## build the Python package and test it, installed
-	@$(RUN) tests/python/run.sh
+	@$(RUN) tests/python/pytest.sh
 
 check-fuzz: $(REPLAY) ## run the fuzzers on their corpora
 	@$(RUN) $(REPLAY)

@@ -12,6 +12,10 @@
 ** DYNAMIC   SELECT load_extension('./emb'), .load ./emb and the like.  The
 **           library stays loaded for the life of the process, because its
 **           connections share stores, and these have threads.
+** TWO       A process may contain two SQLite libraries: the system's, and one
+**           in a program or a Python module.  All calls of SQLite go through
+**           one pointer, sqlite3_api, so claim_host refuses the second library:
+**           it needs a copy of this file.
 ** STATIC    Compile with -DSQLITE_CORE, then sqlite3_emb_init(db, NULL, NULL)
 **           or sqlite3_auto_extension((void (*)(void))sqlite3_emb_init).
 */
@@ -19,6 +23,9 @@
 #include "ext/tvf/tvf.h"
 #ifndef EMB_OMIT_DATA
 #include "ext/data/data.h"
+#endif
+#ifndef SQLITE_CORE
+#include <dlfcn.h>
 #endif
 SQLITE_EXTENSION_INIT1
 
@@ -54,6 +61,30 @@ static int check_version(char **message) {
   return SQLITE_ERROR;
 }
 
+/* Sets sqlite3_api, unless it belongs to another SQLite library that is still
+** in the process: that one's connections would then get this one's calls, which
+** expect other structures. */
+static int claim_host(char **message, const sqlite3_api_routines *api) {
+#ifndef SQLITE_CORE
+  const sqlite3_api_routines *host = NULL;
+  Dl_info place;
+  if (__atomic_compare_exchange_n(&sqlite3_api, &host, api, 0, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE) ||
+      host == api)
+    return SQLITE_OK;
+  if (dladdr(host, &place) != 0) {
+    if (message)
+      *message = api->mprintf("emb: another SQLite library in this process has "
+                              "loaded this file; load a copy of the file");
+    return SQLITE_ERROR;
+  }
+  SQLITE_EXTENSION_INIT2(api);
+#endif
+  (void)message;
+  (void)api;
+  return SQLITE_OK;
+}
+
 /* Registering a function again returns SQLITE_BUSY while a statement runs, such
 ** as the SELECT load_extension(...) that is loading us, and is harmless
 ** otherwise.  (Do not test for a function by preparing a statement that uses
@@ -77,10 +108,9 @@ static int register_vector_functions(sqlite3 *db) {
 ** process, the second would call the first one's entry point. */
 static int init_start(sqlite3 *db, char **message,
                       const sqlite3_api_routines *api) {
-  int rc;
-  (void)api;
-  SQLITE_EXTENSION_INIT2(api);
-  rc = check_version(message);
+  int rc = claim_host(message, api);
+  if (rc == SQLITE_OK)
+    rc = check_version(message);
   return rc == SQLITE_OK ? register_vector_functions(db) : rc;
 }
 

@@ -326,6 +326,20 @@ check_parameters() {
 $many"
 }
 
+# The Python package and its tests have right types, and the form that flake8 wants,
+# as ext/python/pyproject.toml and setup.cfg say.  Other Python may have neither.
+check_python() {
+  local python=/usr/bin/python3
+  if "$python" -c 'import mypy' 2>/dev/null; then
+    "$python" -m mypy --config-file ext/python/pyproject.toml --no-error-summary \
+      --cache-dir "$OBJECTS/mypy" ext/python tests/python || complain "types in Python"
+  fi
+  if "$python" -c 'import flake8' 2>/dev/null; then
+    "$python" -m flake8 --config ext/python/setup.cfg ext/python tests/python ||
+      complain "format of Python"
+  fi
+}
+
 # Open work belongs in an issue, not in the text.
 check_open_work() {
   grep -rnwE 'TO''DO|FIX''ME' --exclude-dir=build --exclude-dir=.git . &&
@@ -349,6 +363,7 @@ check_seeds
 check_seed_names
 check_aborts
 check_parameters
+check_python
 check_open_work
 [ $failed = 0 ] && echo "lint: clean"
 exit $failed

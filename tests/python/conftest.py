@@ -22,7 +22,6 @@ def db(tmp_path: Path) -> Any:
     connection.close()
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The last line, in the form of all suites."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")

@@ -46,8 +46,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Table":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .table import Table
+    if name == "Table":
+        from .table import Table
 
-    return Table
+        return Table
+    if name == "__version__":  # that of the installed package, which is emb_version()
+        from importlib.metadata import version
+
+        return version("sqlite-emb")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

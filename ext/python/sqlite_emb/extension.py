@@ -3,11 +3,18 @@
 
 apsw and SQLAlchemy are never imported here: a connection of theirs shows that the
 program has imported them.
+
+apsw from PyPI contains an SQLite of its own, and one file emb.so serves one SQLite
+library.  The library that comes second gets a copy of the file.
 """
 
 import os
+import shutil
 import sqlite3
 import sys
+import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -22,7 +29,13 @@ NO_EXTENSIONS = """emb: this Python's sqlite3 cannot load extensions. Use one of
   * another build of Python: conda's, or one configured with
     --enable-loadable-sqlite-extensions"""
 
+# What emb.so answers to a second SQLite library.
+OTHER_SQLITE = "another SQLite library"
+
 C = TypeVar("C")
+
+_lock = threading.Lock()
+_copies: dict[str, str] = {}  # paths of emb.so, and of their copies that are loaded
 
 
 def loadable_path() -> str:
@@ -34,11 +47,10 @@ def loadable_path() -> str:
     override = os.environ.get("EMB_SO")
     path = Path(override) if override else Path(__file__).with_name("emb.so")
     if not path.is_file():
-        raise Error(
-            f"emb: there is no file {path}; "
-            + ("correct or unset the environment variable EMB_SO" if override
-               else "install the package sqlite-emb again, from its wheel")
-        )
+        cure = "correct or unset the environment variable EMB_SO"
+        if not override:
+            cure = "install the package sqlite-emb again, from its wheel"
+        raise Error(f"emb: there is no file {path}; {cure}")
     return str(path.resolve())
 
 
@@ -57,6 +69,11 @@ def load(connection: C) -> C:
     Raises Error if this build of Python or of SQLite cannot load emb, and TypeError if
     the object is no connection.
     """
+    _load_any(connection)
+    return connection
+
+
+def _load_any(connection: object) -> None:
     apsw, sqlalchemy = sys.modules.get("apsw"), sys.modules.get("sqlalchemy")
     if isinstance(connection, sqlite3.Connection):
         _load_sqlite3(connection)
@@ -67,7 +84,6 @@ def load(connection: C) -> C:
             f"emb: {type(connection).__qualname__} is no connection; give one of sqlite3 "
             "or apsw, or SQLAlchemy's Engine, Connection or Session"
         )
-    return connection
 
 
 def _load_sqlalchemy(connection: object) -> bool:
@@ -79,33 +95,62 @@ def _load_sqlalchemy(connection: object) -> bool:
 
 def _load_sqlite3(connection: sqlite3.Connection) -> None:
     _check_version("Python's sqlite3", sqlite3.sqlite_version)
-    path = loadable_path()
     try:
         connection.enable_load_extension(True)
-    except (AttributeError, sqlite3.NotSupportedError) as error:
+    except (AttributeError, sqlite3.OperationalError) as error:
         raise Error(NO_EXTENSIONS) from error
     try:
-        connection.load_extension(path)
-    except sqlite3.OperationalError as error:
-        raise Error(f"emb: SQLite cannot load {path}: {error}") from error
+        _load_file(connection.load_extension, sqlite3.OperationalError)
     finally:
         connection.enable_load_extension(False)
 
 
 def _load_apsw(connection: Any, apsw: ModuleType) -> None:
     _check_version("apsw", apsw.sqlitelibversion())
-    path = loadable_path()
     try:
         connection.enableloadextension(True)
     except AttributeError as error:
         raise Error("emb: this apsw was built without loading of extensions; "
                     "install the package apsw of Debian or of PyPI") from error
     try:
-        connection.loadextension(path)
-    except apsw.Error as error:
-        raise Error(f"emb: SQLite cannot load {path}: {error}") from error
+        _load_file(connection.loadextension, apsw.Error)
     finally:
         connection.enableloadextension(False)
+
+
+def _load_file(load_extension: Callable[[str], object], refused: type[Exception]) -> None:
+    """Gives emb.so to SQLite, or a copy if another SQLite of this process has it."""
+    path = loadable_path()
+    try:
+        try:
+            load_extension(_stem(path))
+        except refused as error:
+            if OTHER_SQLITE not in str(error):
+                raise
+            _load_copy(path, load_extension)
+    except (refused, OSError) as error:
+        raise Error(f"emb: SQLite cannot load emb.so: {error}") from error
+
+
+def _load_copy(path: str, load_extension: Callable[[str], object]) -> None:
+    """Gives SQLite a copy of emb.so, one for the process, whose file is removed at once.
+
+    glibc knows a loaded library by its name, so it can be loaded again without the file.
+    """
+    with _lock:
+        if path in _copies:
+            load_extension(_stem(_copies[path]))
+            return
+        with tempfile.TemporaryDirectory(prefix="sqlite-emb-") as directory:
+            copy = str(Path(directory, "emb.so"))
+            shutil.copy(path, copy)
+            load_extension(_stem(copy))
+        _copies[path] = copy
+
+
+def _stem(path: str) -> str:
+    """Without .so, which SQLite adds: with it, its error is about a file .so.so."""
+    return path.removesuffix(".so")
 
 
 def _check_version(driver: str, version: str) -> None:

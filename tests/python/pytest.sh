@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh -- tests the Python package as a user has it: installed from its wheel.
+# pytest.sh -- tests the Python package as a user has it: installed from its wheel.
 #
-#     tests/python/run.sh [ARGUMENTS OF pytest]        (make test-python)
+#     tests/python/pytest.sh [ARGUMENTS OF pytest]        (make test-python)
 #
 # Packs build/wheel/emb.so (make wheel), installs the wheel into a new virtual
 # environment, build/wheel/venv, which sees Debian's packages, and runs pytest in
@@ -42,5 +42,5 @@ mkdir "$work" || exit 2
 unset EMB_SO PYTHONPATH
 export PATH=$venv/bin PYTHONDONTWRITEBYTECODE=1 EMB_WHEEL=$(echo "$wheel"/*.whl)
 cd "$work" || exit 2
-exec python -m pytest -q -p no:cacheprovider --import-mode=importlib --rootdir="$here" \
+exec python -m pytest -q --tb=short -p no:cacheprovider --import-mode=importlib --rootdir="$here" \
   "$@" "$here"
