@@ -117,7 +117,7 @@ static void model_put(const struct model *m, int64_t key, const float *vector,
 }
 
 static void model_apply(const struct model *m, int64_t key, const float *by,
-                        float lr) {
+                        float lr, uint32_t parts) {
   struct row_model *row = &m->rows[key];
   if (!row->there && m->insert_on == EMB_INSERT_ON_PUT)
     return;
@@ -127,7 +127,7 @@ static void model_apply(const struct model *m, int64_t key, const float *by,
     const struct segment_model *s = &m->segment[i];
     struct optim_step how = {.lr = lr > 0 ? lr : -1, .key = key};
     float *vector = row->vector + s->first;
-    if (!s->optimized)
+    if (!s->optimized || (parts && !(parts >> i & 1)))
       continue;
     if (s->type == EMB_F16) {
       uint16_t halves[DIM_MAX];
