@@ -58,8 +58,8 @@ static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
   return SQLITE_OK;
 }
 
-/* Reads the arguments table, keys, offsets, mode, and weights and options, which
-** may be absent (NULL).  The caller must call bag_free in any case. */
+/* Reads the arguments table, keys, offsets, mode, and weights and options,
+** which may be absent (NULL).  The caller must call bag_free in any case. */
 static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
                     sqlite3_value *weights, sqlite3_value *options, int writes,
                     struct bag_call *call, char **err) {
@@ -125,8 +125,7 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
   if (rc == SQLITE_OK && call.keys.settles)
     rc = ext_keys_settle(call.table, &call.keys, &err);
   if (rc == SQLITE_OK)
-    size =
-        ext_fn_column_keep(call.table, call.column, pooled, call.bags.count);
+    size = ext_fn_column_keep(call.table, call.column, pooled, call.bags.count);
   bag_free(&call);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, pooled, size, sqlite3_free);

@@ -88,8 +88,8 @@ static void fn_lookup(sqlite3_context *context, int argc,
 }
 
 int ext_fn_lookup_register(struct ext_conn *conn) {
-  static const struct ext_function functions[] = {
-      {"emb_lookup", 3, fn_lookup}, {"emb_lookup", 4, fn_lookup}};
+  static const struct ext_function functions[] = {{"emb_lookup", 3, fn_lookup},
+                                                  {"emb_lookup", 4, fn_lookup}};
   return ext_fn_register(conn, functions,
                          sizeof functions / sizeof functions[0]);
 }

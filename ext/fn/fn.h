@@ -127,8 +127,8 @@ int ext_fn_column_option(const struct ext_table *table, sqlite3_value *value,
                          uint32_t *column, char **err);
 /* That column as the engine's `parts`; 0: all. */
 uint32_t ext_fn_column_parts(const struct ext_table *table, uint32_t column);
-/* "items", or "other.items"; "title of items".  For sqlite3_free; NULL if memory
-** runs out. */
+/* "items", or "other.items"; "title of items".  For sqlite3_free; NULL if
+** memory runs out. */
 char *ext_fn_column_name(const struct ext_table *table, uint32_t column);
 /* SQLITE_ERROR if the column, or every column, is without an optimizer. */
 int ext_fn_column_steps(const struct ext_table *table, uint32_t column,

@@ -164,7 +164,8 @@ struct store_writer {
 };
 static const struct store_writer store_putter = {"vectors", 3, 0, store_put};
 static const struct store_writer store_adder = {"deltas", 3, -0.0F, store_rmw};
-static const struct store_writer store_stepper = {"gradients", 5, 0, store_apply};
+static const struct store_writer store_stepper = {"gradients", 5, 0,
+                                                  store_apply};
 
 struct batch {
   const int64_t *keys;

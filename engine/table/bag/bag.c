@@ -92,10 +92,9 @@ static int bag_finish(struct bag_pool *pool, size_t keys) {
     memset(to, 0, dim * sizeof *to);
   } else if (!pool->form->finish(to, pool->sum, bag__divisor(pool->bags, keys),
                                  dim)) {
-    return session_error(s, EMB_NONFINITE,
-                         "element %zu of bag %zu is not finite",
-                         s->core->vec->find_bad(pool->sum, dim) - first,
-                         pool->bag);
+    return session_error(
+        s, EMB_NONFINITE, "element %zu of bag %zu is not finite",
+        s->core->vec->find_bad(pool->sum, dim) - first, pool->bag);
   }
   pool->bag++;
   return EMB_OK;

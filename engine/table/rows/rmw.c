@@ -51,8 +51,7 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   static const emb_update plain = {0};
   how = how ? how : &plain;
   if (!parts_take_steps(&s->core->schema, how->parts)) {
-    return session_error(s, EMB_UNFIT,
-                         "%s%s was created without optimizer=",
+    return session_error(s, EMB_UNFIT, "%s%s was created without optimizer=",
                          how->parts ? "the vector to step in " : "",
                          s->core->dir);
   }
