@@ -58,16 +58,14 @@ static int bag_offsets(sqlite3_value *mode, struct bag_call *call, char **err) {
   return SQLITE_OK;
 }
 
-/* Reads the arguments table, keys, offsets, mode, and weights and options,
-** which may be absent (NULL).  The caller must call bag_free in any case. */
+/* Reads the arguments table, keys, offsets, mode, and weights, which may be
+** absent (NULL).  The caller must call bag_free in any case. */
 static int bag_read(struct ext_conn *conn, sqlite3_value **argv,
-                    sqlite3_value *weights, sqlite3_value *options, int writes,
-                    struct bag_call *call, char **err) {
+                    sqlite3_value *weights, int writes, struct bag_call *call,
+                    char **err) {
   emb_err cause;
   int rc = writes ? ext_fn_table_to_write(conn, argv[0], &call->table, err)
                   : ext_fn_table(conn, argv[0], &call->table, err);
-  if (rc == SQLITE_OK)
-    rc = ext_fn_column_option(call->table, options, &call->column, err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(call->table, argv[1], "keys", &call->keys, err);
   if (rc == SQLITE_OK)
@@ -112,8 +110,11 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
   float *pooled = NULL;
   size_t size = 0;
   char *err = NULL;
-  int rc = bag_read(ext_fn_conn(context), argv, argc > 4 ? argv[4] : NULL,
-                    argc > 5 ? argv[5] : NULL, 0, &call, &err);
+  int rc = bag_read(ext_fn_conn(context), argv, argc > 4 ? argv[4] : NULL, 0,
+                    &call, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_column_option(call.table, argc > 5 ? argv[5] : NULL,
+                              &call.column, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_new_vectors(call.table, call.bags.count, &pooled, &size, &err);
   if (rc == SQLITE_OK)
@@ -175,8 +176,11 @@ static void fn_bag_apply(sqlite3_context *context, int argc,
   emb_update how = {0};
   int64_t count = 0;
   char *err = NULL;
-  int rc = bag_read(ext_fn_conn(context), argv, argc > 5 ? argv[5] : NULL,
-                    argc > 9 ? argv[9] : NULL, 1, &call, &err);
+  int rc = bag_read(ext_fn_conn(context), argv, argc > 5 ? argv[5] : NULL, 1,
+                    &call, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_column_option(call.table, argc > 9 ? argv[9] : NULL,
+                              &call.column, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_column_steps(call.table, call.column, &err);
   if (rc == SQLITE_OK)
