@@ -265,8 +265,7 @@ TEST(bags_begin_again_after_a_wait) {
   bounded_close(&x);
 }
 
-/* ---- parts ----------------------------------------------------------------
- */
+/* ---- parts --------------------------------------------------------------- */
 
 TEST(parts) {
   emb_segment segments[3] = {{1, EMB_F32, NULL, NULL, NULL, NULL},
