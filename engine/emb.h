@@ -523,6 +523,7 @@ typedef struct emb_update {
                         own updates */
   const float *read; /* n*dim, the vectors from which the gradients were
                         computed, for dc=; NULL: the present ones */
+  uint32_t parts;    /* segments that make the step, as for emb_put_parts */
 } emb_update;
 
 /* Makes one step of the store's optimizers for each row, atomically per key: it
@@ -540,8 +541,8 @@ typedef struct emb_update {
 ** used up.  A reader therefore sees every gradient acknowledged before its
 ** call.  lr, step and emb_session_time are those of the latest gradient; found
 ** says whether the key is present now, versions are 0.  The row counts
-** (emb_tracks, admission) as often as without averaging.  A call with `read`,
-** and a call of a session that holds leases, is applied at once, after the
+** (emb_tracks, admission) as often as without averaging.  A call with `read` or
+** `parts`, or of a session that holds leases, is applied at once, after the
 ** pending gradients.  An average that would make the vector non-finite is
 ** dropped (metric gradients_refused).  An average that fails for any other
 ** reason is kept, and the call that needs the row gets the error.  Averages
@@ -589,6 +590,7 @@ typedef struct emb_bags {
   int mode;             /* EMB_BAG_* */
   int peek;             /* read as emb_peek does, not as emb_get */
   const float *weights; /* one per key, finite; NULL: 1 each */
+  uint32_t parts;       /* segments that emb_bag pools, a bit each; 0: all */
   uint8_t *found;       /* for emb_bag_apply: one per key, set as by
                            emb_apply_gradients; or NULL */
 } emb_bags;

@@ -2,11 +2,11 @@
 **
 ** bag.c -- pooled lookups and their gradients.
 **
-**   emb_bag(table, keys, offsets, mode [, weights])
+**   emb_bag(table, keys, offsets, mode [, weights [, options]])
 **                                    one vector per bag, in order of the bags:
 **                                    n * 4 * dim bytes
 **   emb_bag_apply(table, keys, offsets, mode, gradients
-**                 [, weights [, lr [, step [, updated_at]]]])
+**                 [, weights [, lr [, step [, updated_at [, options]]]]])
 **                                    applies one gradient per bag to its
 **                                    keys; number of keys found
 **
@@ -28,6 +28,7 @@ struct bag_call {
   int offsets_owned;
   struct ext_floats weights;
   emb_bags bags;
+  uint32_t column; /* or EXT_FN_ALL_COLUMNS */
 };
 
 static int bag_engine_error(int code, const emb_err *cause, char **err) {
@@ -97,6 +98,7 @@ static int bag_get(struct bag_call *call, float *pooled, char **err) {
   struct ext_link *link = call->table->link;
   int rc;
   call->bags.peek = call->keys.peeks;
+  call->bags.parts = ext_fn_column_parts(call->table, call->column);
   if (!call->bags.peek)
     ext_lease_begin(link, 0);
   rc = emb_bag(link->session, call->keys.at, call->keys.n, &call->bags, pooled);
@@ -111,6 +113,9 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
   int rc = bag_read(ext_fn_conn(context), argv, argc > 4 ? argv[4] : NULL, 0,
                     &call, &err);
   if (rc == SQLITE_OK)
+    rc = ext_fn_column_option(call.table, argc > 5 ? argv[5] : NULL,
+                              &call.column, &err);
+  if (rc == SQLITE_OK)
     rc = ext_fn_new_vectors(call.table, call.bags.count, &pooled, &size, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys_look(call.table, &call.keys, &err);
@@ -120,6 +125,8 @@ static void fn_bag(sqlite3_context *context, int argc, sqlite3_value **argv) {
     rc = bag_get(&call, pooled, &err);
   if (rc == SQLITE_OK && call.keys.settles)
     rc = ext_keys_settle(call.table, &call.keys, &err);
+  if (rc == SQLITE_OK)
+    size = ext_fn_column_keep(call.table, call.column, pooled, call.bags.count);
   bag_free(&call);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, pooled, size, sqlite3_free);
@@ -172,14 +179,22 @@ static void fn_bag_apply(sqlite3_context *context, int argc,
   int rc = bag_read(ext_fn_conn(context), argv, argc > 5 ? argv[5] : NULL, 1,
                     &call, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_vectors(argv[4], "gradients", call.table, call.bags.count,
-                        &gradients, &err);
+    rc = ext_fn_column_option(call.table, argc > 9 ? argv[9] : NULL,
+                              &call.column, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_column_steps(call.table, call.column, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_column_read(call.table, argv[4],
+                            &(struct ext_fn_column_rows){
+                                "gradients", call.column, call.bags.count, 0},
+                            &gradients, &err);
   if (rc == SQLITE_OK)
     rc = ext_update_how(argc > 6 ? argv[6] : NULL, argc > 7 ? argv[7] : NULL,
                         &how, &err);
   if (rc == SQLITE_OK && argc > 8)
     rc = ext_update_time(call.table, argv[8], &err);
   if (rc == SQLITE_OK) {
+    how.parts = ext_fn_column_parts(call.table, call.column);
     rc = bag_apply(&call, gradients.at, &how, &count, &err);
     ext_update_time_end(call.table);
   }
@@ -195,11 +210,13 @@ int ext_fn_bag_register(struct ext_conn *conn) {
   static const struct ext_function functions[] = {
       {"emb_bag", 4, fn_bag},
       {"emb_bag", 5, fn_bag},
+      {"emb_bag", 6, fn_bag},
       {"emb_bag_apply", 5, fn_bag_apply},
       {"emb_bag_apply", 6, fn_bag_apply},
       {"emb_bag_apply", 7, fn_bag_apply},
       {"emb_bag_apply", 8, fn_bag_apply},
-      {"emb_bag_apply", 9, fn_bag_apply}};
+      {"emb_bag_apply", 9, fn_bag_apply},
+      {"emb_bag_apply", 10, fn_bag_apply}};
   return ext_fn_register(conn, functions,
                          sizeof functions / sizeof functions[0]);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
 **
-** bank_lookup.c -- emb_lookup(table, keys, update), the lookup of a knowledge
-** bank:
+** bank_lookup.c -- emb_lookup(table, keys, update [, options]), the lookup of a
+** knowledge bank:
 **
 **   update = 1   an absent key becomes a row, and the frequency of each row
 **                grows by one, if the table tracks it
 **   update = 0   an absent key gives zeros, and nothing changes
 **
-** The result is as that of emb_get: vectors in the order of the keys.
+** The result is as that of emb_get: vectors in the order of the keys, with the
+** option column= only those of one column.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -52,14 +53,16 @@ static void fn_lookup(sqlite3_context *context, int argc,
   struct ext_table *table;
   float *vectors = NULL;
   struct ext_keys keys = {0};
+  uint32_t column = EXT_FN_ALL_COLUMNS;
   size_t size = 0;
   int update = 0;
   char *err = NULL;
   int rc = lookup_flag(argv[2], &update, &err);
-  (void)argc;
   if (rc == SQLITE_OK)
     rc = update ? ext_fn_table_to_write(conn, argv[0], &table, &err)
                 : ext_fn_table(conn, argv[0], &table, &err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_column_option(table, argc > 3 ? argv[3] : NULL, &column, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
@@ -73,6 +76,8 @@ static void fn_lookup(sqlite3_context *context, int argc,
                 : lookup_as_it_is(table, keys.at, keys.n, vectors, &err);
   if (rc == SQLITE_OK && update)
     rc = ext_keys_settle(table, &keys, &err);
+  if (rc == SQLITE_OK)
+    size = ext_fn_column_keep(table, column, vectors, keys.n);
   ext_keys_free(&keys);
   if (rc == SQLITE_OK) {
     sqlite3_result_blob64(context, vectors, size, sqlite3_free);
@@ -83,6 +88,8 @@ static void fn_lookup(sqlite3_context *context, int argc,
 }
 
 int ext_fn_lookup_register(struct ext_conn *conn) {
-  static const struct ext_function lookup = {"emb_lookup", 3, fn_lookup};
-  return ext_fn_register(conn, &lookup, 1);
+  static const struct ext_function functions[] = {{"emb_lookup", 3, fn_lookup},
+                                                  {"emb_lookup", 4, fn_lookup}};
+  return ext_fn_register(conn, functions,
+                         sizeof functions / sizeof functions[0]);
 }

@@ -5,7 +5,10 @@
 **     emb_get('items', :keys, 'column=title')
 **
 ** A row of the store has all vectors of a key.  It is read as a whole; then the
-** floats of the other columns are left out.
+** floats of the other columns are left out.  A function that writes makes whole
+** rows of its argument, and tells the engine which part of them counts, as an
+** UPDATE of one column does; emb_rmw adds -0 to the others, which leaves every
+** float unchanged, 0 and -0 included.
 */
 #include "fn.h"
 SQLITE_EXTENSION_INIT3
@@ -48,10 +51,101 @@ int ext_fn_column_option(const struct ext_table *table, sqlite3_value *value,
   return ext_pairs(value, &all, &taking, err);
 }
 
+/* Does the option leave out columns? */
+static int column_is_part(const struct ext_options *options, uint32_t column) {
+  return column != EXT_FN_ALL_COLUMNS && ext_vectors(options) > 1;
+}
+
+uint32_t ext_fn_column_parts(const struct ext_table *table, uint32_t column) {
+  return column_is_part(&ext_vtab(table)->options, column)
+             ? UINT32_C(1) << column
+             : 0;
+}
+
+char *ext_fn_column_name(const struct ext_table *table, uint32_t column) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  int is_main = sqlite3_stricmp(table->schema, "main") == 0;
+  int is_all = column == EXT_FN_ALL_COLUMNS;
+  return sqlite3_mprintf("%s%s%s%s%s", is_all ? "" : options->vectors[column],
+                         is_all ? "" : " of ", is_main ? "" : table->schema,
+                         is_main ? "" : ".", table->name);
+}
+
+static int column_is_optimized(const struct ext_options *options,
+                               uint32_t column) {
+  const char *optimizer;
+  if (column == EXT_FN_ALL_COLUMNS)
+    return options->optimized;
+  optimizer = options->segments[column].optimizer;
+  if (optimizer == NULL)
+    optimizer = options->config.optimizer;
+  return optimizer && !near_is("none", optimizer);
+}
+
+int ext_fn_column_steps(const struct ext_table *table, uint32_t column,
+                        char **err) {
+  char *name;
+  int rc;
+  if (column_is_optimized(&ext_vtab(table)->options, column))
+    return SQLITE_OK;
+  name = ext_fn_column_name(table, column);
+  rc = name ? ext_error(err, SQLITE_ERROR,
+                        "%s was created without optimizer=", name)
+            : SQLITE_NOMEM;
+  sqlite3_free(name);
+  return rc;
+}
+
+/* Makes rows of all columns of n vectors of one. */
+static int column_widen(const struct ext_table *table,
+                        const struct ext_fn_column_rows *rows,
+                        const float *part, struct ext_floats *vectors,
+                        char **err) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  size_t all = options->config.dim, dim = options->segments[rows->column].dim;
+  size_t first = ext_vector_first(options, rows->column), size;
+  float *to;
+  int rc = ext_fn_new_vectors(table, rows->n, &to, &size, err);
+  if (rc != SQLITE_OK)
+    return rc;
+  *vectors = (struct ext_floats){to, (uint32_t)(rows->n * all), 1};
+  for (size_t i = 0; i < rows->n * all; i++)
+    to[i] = rows->others;
+  for (size_t i = 0; i < rows->n; i++)
+    memcpy(to + i * all + first, part + i * dim, dim * sizeof *to);
+  return SQLITE_OK;
+}
+
+int ext_fn_column_read(const struct ext_table *table, sqlite3_value *value,
+                       const struct ext_fn_column_rows *rows,
+                       struct ext_floats *vectors, char **err) {
+  const struct ext_options *options = &ext_vtab(table)->options;
+  struct ext_floats part = {0};
+  char *what;
+  int rc;
+  if (rows->column == EXT_FN_ALL_COLUMNS)
+    return ext_fn_vectors(value, rows->what, table, rows->n, vectors, err);
+  what =
+      sqlite3_mprintf("%s of %s", rows->what, options->vectors[rows->column]);
+  if (what == NULL)
+    return SQLITE_NOMEM;
+  rc = ext_matrix_from_value(
+      value, &(struct ext_arg){what, ext_link_interrupted, table->conn},
+      options->segments[rows->column].dim, rows->n, &part, err);
+  if (rc == SQLITE_OK && column_is_part(options, rows->column)) {
+    rc = column_widen(table, rows, part.at, vectors, err);
+    ext_floats_free(&part);
+  } else {
+    *vectors = part;
+  }
+  sqlite3_free(what);
+  return rc;
+}
+
 size_t ext_fn_column_keep(const struct ext_table *table, uint32_t column,
                           float *vectors, size_t n) {
   const struct ext_options *options = &ext_vtab(table)->options;
-  size_t all = ext_vector_first(options, ext_vectors(options));
+  size_t all = options->config.dim;
   size_t first = 0, dim = all;
   if (column != EXT_FN_ALL_COLUMNS) {
     first = ext_vector_first(options, column);

@@ -125,6 +125,25 @@ int ext_fn_column(const struct ext_options *options, const char *name,
 /* Reads the options 'column=name'; without, EXT_FN_ALL_COLUMNS. */
 int ext_fn_column_option(const struct ext_table *table, sqlite3_value *value,
                          uint32_t *column, char **err);
+/* That column as the engine's `parts`; 0: all. */
+uint32_t ext_fn_column_parts(const struct ext_table *table, uint32_t column);
+/* "items", or "other.items"; "title of items".  For sqlite3_free; NULL if
+** memory runs out. */
+char *ext_fn_column_name(const struct ext_table *table, uint32_t column);
+/* SQLITE_ERROR if the column, or every column, is without an optimizer. */
+int ext_fn_column_steps(const struct ext_table *table, uint32_t column,
+                        char **err);
+/* An argument of n vectors of a column. */
+struct ext_fn_column_rows {
+  const char *what; /* the argument's name */
+  uint32_t column;
+  size_t n;
+  float others; /* for the elements of the other columns */
+};
+/* Reads it as rows of all columns. */
+int ext_fn_column_read(const struct ext_table *table, sqlite3_value *value,
+                       const struct ext_fn_column_rows *rows,
+                       struct ext_floats *vectors, char **err);
 /* Leaves out the other columns of n rows; returns the bytes that remain. */
 size_t ext_fn_column_keep(const struct ext_table *table, uint32_t column,
                           float *vectors, size_t n);

@@ -6,12 +6,12 @@
 **   emb_peek(table, keys [, options])
 **                                    for absent keys; n * 4 * dim bytes
 **   emb_found(table, keys)           a byte for each key: 1, or 0 if absent
-**   emb_put(table, keys, vectors [, updated_at])
+**   emb_put(table, keys, vectors [, updated_at [, options]])
 **                                    replaces or adds; number of keys
-**   emb_rmw(table, keys, deltas [, updated_at])
+**   emb_rmw(table, keys, deltas [, updated_at [, options]])
 **                                    adds to the rows; number found
-**   emb_apply(table, keys, gradients [, lr [, step [, updated_at]]])
-**                                    makes a step of the table's optimizer;
+**   emb_apply(table, keys, gradients [, lr [, step [, updated_at
+**             [, options]]]])        makes a step of the table's optimizer;
 **                                    number found
 **   emb_put_versions(table)          versions written by the last of these
 **                                    three: 8 bytes per key, NULL if there was
@@ -119,9 +119,9 @@ static void fn_found(sqlite3_context *context, int argc, sqlite3_value **argv) {
 static int store_put(struct ext_link *link, const int64_t *keys, size_t n,
                      const float *vectors, const emb_update *how,
                      uint8_t *found) {
-  (void)how;
   memset(found, 1, n);
-  return emb_put(link->session, keys, n, vectors, link->put_versions);
+  return emb_put_parts(link->session, keys, n, vectors, how->parts,
+                       link->put_versions);
 }
 
 static int store_rmw(struct ext_link *link, const int64_t *keys, size_t n,
@@ -153,16 +153,19 @@ static int reserve_versions(struct ext_link *link, size_t n) {
 }
 
 /* A function that writes: what its third argument is, where the time is among
-** its arguments, and the call. */
+** its arguments, followed by the options, what the columns get that the options
+** do not name, and the call. */
 struct store_writer {
   const char *what;
   int time_at;
+  float others;
   int (*write)(struct ext_link *, const int64_t *, size_t, const float *,
                const emb_update *, uint8_t *);
 };
-static const struct store_writer store_putter = {"vectors", 3, store_put};
-static const struct store_writer store_adder = {"deltas", 3, store_rmw};
-static const struct store_writer store_stepper = {"gradients", 5, store_apply};
+static const struct store_writer store_putter = {"vectors", 3, 0, store_put};
+static const struct store_writer store_adder = {"deltas", 3, -0.0F, store_rmw};
+static const struct store_writer store_stepper = {"gradients", 5, 0,
+                                                  store_apply};
 
 struct batch {
   const int64_t *keys;
@@ -193,27 +196,37 @@ static int write_decided(struct ext_table *table,
 ** gradients, too: a program that still means them would train in the wrong
 ** direction. */
 static int check_writer(const struct ext_table *table,
-                        const struct store_writer *writer, int argc,
+                        const struct store_writer *writer, uint32_t column,
                         char **err) {
-  int optimized = ext_vtab(table)->options.optimized;
-  int is_main = sqlite3_stricmp(table->schema, "main") == 0;
-  const char *schema = is_main ? "" : table->schema, *dot = is_main ? "" : ".";
-  if (writer == &store_stepper && !optimized)
-    return ext_error(err, SQLITE_ERROR,
-                     "%s%s%s was created without optimizer=", schema, dot,
-                     table->name);
-  if (writer != &store_adder)
+  char *name;
+  int rc;
+  if (writer == &store_stepper)
+    return ext_fn_column_steps(table, column, err);
+  if (writer == &store_putter || !ext_vtab(table)->options.optimized)
     return SQLITE_OK;
-  if (argc > 4)
+  name = ext_fn_column_name(table, EXT_FN_ALL_COLUMNS);
+  rc = name ? ext_error(err, SQLITE_ERROR,
+                        "%s has an optimizer: to apply gradients, call "
+                        "emb_apply instead of emb_rmw",
+                        name)
+            : SQLITE_NOMEM;
+  sqlite3_free(name);
+  return rc;
+}
+
+/* Reads the options; a program that means the former lr and step of emb_rmw
+** has a number there. */
+static int writer_options(const struct ext_table *table,
+                          const struct store_writer *writer, int argc,
+                          sqlite3_value **argv, uint32_t *column, char **err) {
+  int at = writer->time_at + 1;
+  int type = argc > at ? sqlite3_value_type(argv[at]) : SQLITE_NULL;
+  if (writer == &store_adder &&
+      (argc > at + 1 || (type != SQLITE_TEXT && type != SQLITE_NULL)))
     return ext_error(err, SQLITE_ERROR,
                      "emb_rmw adds deltas, without lr and step; to apply "
                      "gradients, call emb_apply");
-  if (optimized)
-    return ext_error(err, SQLITE_ERROR,
-                     "%s%s%s has an optimizer: to apply gradients, call "
-                     "emb_apply instead of emb_rmw",
-                     schema, dot, table->name);
-  return SQLITE_OK;
+  return ext_fn_column_option(table, argc > at ? argv[at] : NULL, column, err);
 }
 
 static void write_batch(sqlite3_context *context, int argc,
@@ -223,15 +236,21 @@ static void write_batch(sqlite3_context *context, int argc,
   struct ext_floats vectors = {0};
   struct ext_keys keys = {0};
   struct batch batch = {0};
+  uint32_t column = EXT_FN_ALL_COLUMNS;
   size_t count = 0;
   char *err = NULL;
   int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
   if (rc == SQLITE_OK)
-    rc = check_writer(table, writer, argc, &err);
+    rc = writer_options(table, writer, argc, argv, &column, &err);
+  if (rc == SQLITE_OK)
+    rc = check_writer(table, writer, column, &err);
   if (rc == SQLITE_OK)
     rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
   if (rc == SQLITE_OK)
-    rc = ext_fn_vectors(argv[2], writer->what, table, keys.n, &vectors, &err);
+    rc = ext_fn_column_read(table, argv[2],
+                            &(struct ext_fn_column_rows){
+                                writer->what, column, keys.n, writer->others},
+                            &vectors, &err);
   if (rc == SQLITE_OK && writer == &store_stepper)
     rc = ext_update_how(argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL,
                         &batch.how, &err);
@@ -248,6 +267,7 @@ static void write_batch(sqlite3_context *context, int argc,
     batch.keys = keys.at;
     batch.n = keys.n;
     batch.rows = vectors.at;
+    batch.how.parts = ext_fn_column_parts(table, column);
     rc = write_decided(table, writer, &batch, &count, &err);
     ext_update_time_end(table);
     if (rc == SQLITE_OK && keys.absent == 0)
@@ -320,6 +340,7 @@ int ext_fn_store_register(struct ext_conn *conn) {
       {"emb_found", 2, fn_found},
       {"emb_put", 3, fn_put},
       {"emb_put", 4, fn_put},
+      {"emb_put", 5, fn_put},
       {"emb_rmw", 3, fn_rmw},
       {"emb_rmw", 4, fn_rmw},
       {"emb_rmw", 5, fn_rmw},
@@ -328,6 +349,7 @@ int ext_fn_store_register(struct ext_conn *conn) {
       {"emb_apply", 4, fn_apply_gradients},
       {"emb_apply", 5, fn_apply_gradients},
       {"emb_apply", 6, fn_apply_gradients},
+      {"emb_apply", 7, fn_apply_gradients},
       {"emb_put_versions", 1, fn_put_versions},
       {"emb_release", 1, fn_release},
       {"emb_gc", 0, ext_fn_gc}};

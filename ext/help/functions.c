@@ -11,6 +11,10 @@
   "the keys"
 #define HELP_TIME                                                              \
   "updated_at INTEGER: time of the update, seconds since 1970; needs track="
+#define HELP_COLUMN "options TEXT: column=name, of a table with several vectors"
+#define HELP_DIM                                                               \
+  "; with column= the vectors have only that column's dimensions, the other "  \
+  "columns keep their vectors, and begin with the initial one in a new row"
 #define HELP_BAG                                                               \
   "offsets: BLOB of int64 or a JSON array, the position in keys where each "   \
   "bag begins, the first 0; mode TEXT: 'sum', 'mean' or 'sqrtn', also with "   \
@@ -20,9 +24,7 @@ const struct ext_help ext_help_functions[] = {
     {.name = "emb_get",
      .kind = "function",
      .signature = "emb_get(table, keys [, options])",
-     .arguments = HELP_TABLE "; " HELP_KEYS
-                             "; options TEXT: column=name, of a table with "
-                             "several vectors",
+     .arguments = HELP_TABLE "; " HELP_KEYS "; " HELP_COLUMN,
      .result = "BLOB of n*dim float32: the vectors in the order of the keys; a "
                "missing key has the vector that its row would begin with",
      .errors = HELP_NO_TABLE
@@ -53,44 +55,49 @@ const struct ext_help ext_help_functions[] = {
      .page = "sql.md#immediate-functions"},
     {.name = "emb_put",
      .kind = "function",
-     .signature = "emb_put(table, keys, vectors [, updated_at])",
-     .arguments =
-         HELP_TABLE "; " HELP_KEYS "; vectors: " HELP_VECTORS "; " HELP_TIME,
+     .signature = "emb_put(table, keys, vectors [, updated_at [, options]])",
+     .arguments = HELP_TABLE "; " HELP_KEYS "; vectors: " HELP_VECTORS
+                             "; " HELP_TIME "; " HELP_COLUMN,
      .result = "INTEGER: inserts or replaces the rows of the keys; returns the "
-               "number of keys given",
+               "number of keys given" HELP_DIM,
      .errors = HELP_NO_TABLE
-     ", or updated_at is given without track=; " HELP_TYPE
+     " or no such column, or updated_at is given without track=; " HELP_TYPE
      "; SQLITE_CONSTRAINT if an element is not finite; " HELP_LOCKED
      "; " HELP_BUSY "; " HELP_READONLY,
      .in_transaction = "no",
      .page = "sql.md#immediate-functions"},
     {.name = "emb_rmw",
      .kind = "function",
-     .signature = "emb_rmw(table, keys, deltas [, updated_at])",
-     .arguments =
-         HELP_TABLE "; " HELP_KEYS "; deltas: " HELP_VECTORS "; " HELP_TIME,
+     .signature = "emb_rmw(table, keys, deltas [, updated_at [, options]])",
+     .arguments = HELP_TABLE "; " HELP_KEYS "; deltas: " HELP_VECTORS
+                             "; " HELP_TIME "; " HELP_COLUMN,
      .result = "INTEGER: adds each delta to the existing vector, atomically "
                "for each key, and drops deltas of absent keys unless "
-               "insert_on= says otherwise; returns the number of keys found",
+               "insert_on= says otherwise; returns the number of keys "
+               "found" HELP_DIM,
      .errors = HELP_NO_TABLE
-     ", or it has an optimizer (call emb_apply); " HELP_TYPE
+     " or no such column, or it has an optimizer (call emb_apply); " HELP_TYPE
      "; SQLITE_CONSTRAINT if a result is not finite; " HELP_LOCKED
      "; " HELP_BUSY "; " HELP_READONLY,
      .in_transaction = "no",
      .page = "sql.md#immediate-functions"},
     {.name = "emb_apply",
      .kind = "function",
-     .signature =
-         "emb_apply(table, keys, gradients [, lr [, step [, updated_at]]])",
+     .signature = "emb_apply(table, keys, gradients [, lr [, step [, "
+                  "updated_at [, options]]]])",
      .arguments = HELP_TABLE
      "; " HELP_KEYS "; gradients: " HELP_VECTORS
      "; lr REAL: learning rate of this call, 1e-30 to 1000000, or NULL; step "
-     "INTEGER: step number for Adam's bias correction, or NULL; " HELP_TIME,
-     .result = "INTEGER: makes a step of the table's optimizer with each "
-               "gradient, atomically for each key; returns the number of keys "
-               "that already existed",
+     "INTEGER: step number for Adam's bias correction, or NULL; " HELP_TIME
+     "; " HELP_COLUMN,
+     .result =
+         "INTEGER: makes a step of the table's optimizer with each "
+         "gradient, atomically for each key; returns the number of keys "
+         "that already existed; with column= only that column's optimizer "
+         "makes a step, and gradients have only its dimensions",
      .errors = HELP_NO_TABLE
-     ", it has no optimizer, or lr is out of range; " HELP_TYPE
+     " or no such column, it has no optimizer, or lr is out of "
+     "range; " HELP_TYPE
      "; SQLITE_CONSTRAINT if a result is not finite (the rows before it stay "
      "written); " HELP_LOCKED "; " HELP_BUSY "; " HELP_READONLY,
      .in_transaction = "no",
@@ -107,26 +114,29 @@ const struct ext_help ext_help_functions[] = {
      .page = "sql.md#immediate-functions"},
     {.name = "emb_bag",
      .kind = "function",
-     .signature = "emb_bag(table, keys, offsets, mode [, weights])",
-     .arguments = HELP_TABLE "; " HELP_KEYS "; " HELP_BAG
-                             "; weights: n float32 or a JSON array, or NULL",
+     .signature = "emb_bag(table, keys, offsets, mode [, weights [, options]])",
+     .arguments = HELP_TABLE
+     "; " HELP_KEYS "; " HELP_BAG
+     "; weights: n float32 or a JSON array, or NULL; " HELP_COLUMN,
      .result = "BLOB of bags*dim float32: the pooled vector of each bag; zeros "
                "for an empty bag",
-     .errors = HELP_NO_TABLE ", offsets do not begin with 0 or decrease, or "
-                             "the mode is unknown; " HELP_TYPE
-                             "; SQLITE_CONSTRAINT if a pooled vector is not "
-                             "finite; SQLITE_BUSY as for emb_get",
+     .errors = HELP_NO_TABLE
+     " or no such column, offsets do not begin with 0 or decrease, or "
+     "the mode is unknown; " HELP_TYPE
+     "; SQLITE_CONSTRAINT if a pooled vector is not "
+     "finite; SQLITE_BUSY as for emb_get",
      .in_transaction = "read",
      .page = "bags.md#arguments"},
     {.name = "emb_bag_apply",
      .kind = "function",
      .signature = "emb_bag_apply(table, keys, offsets, mode, gradients [, "
-                  "weights [, lr [, step [, updated_at]]]])",
+                  "weights [, lr [, step [, updated_at [, options]]]]])",
      .arguments =
          HELP_TABLE "; " HELP_KEYS "; " HELP_BAG
                     "; gradients: BLOB of bags*dim float32 or a JSON array; "
                     "weights: n float32 or a JSON array, or NULL; lr REAL, "
-                    "step INTEGER and updated_at INTEGER as for emb_apply",
+                    "step INTEGER, updated_at INTEGER and options TEXT as for "
+                    "emb_apply",
      .result =
          "INTEGER: makes a step of the table's optimizer with the gradient "
          "that reaches each row; returns the number of keys found",
@@ -139,16 +149,16 @@ const struct ext_help ext_help_functions[] = {
      .page = "bags.md#arguments"},
     {.name = "emb_lookup",
      .kind = "function",
-     .signature = "emb_lookup(table, keys, update)",
+     .signature = "emb_lookup(table, keys, update [, options])",
      .arguments =
          HELP_TABLE "; " HELP_KEYS "; update INTEGER: 1 adds absent keys and "
-                    "counts the lookup, 0 changes nothing",
+                    "counts the lookup, 0 changes nothing; " HELP_COLUMN,
      .result =
          "BLOB of n*dim float32: the vectors; with update 1 an absent key "
          "first becomes a row with its initial vector, with 0 it has zeros",
      .errors =
-         HELP_NO_TABLE ", or update is not 0 or 1; " HELP_TYPE "; " HELP_BUSY
-                       "; " HELP_READONLY " and update is 1",
+         HELP_NO_TABLE " or no such column, or update is not 0 or 1; " HELP_TYPE
+                       "; " HELP_BUSY "; " HELP_READONLY " and update is 1",
      .in_transaction = "no",
      .page = "knowledge-bank.md#lookups-that-insert-and-count"},
     {.name = "emb_flush_gradients",

@@ -11,7 +11,7 @@ SELECT name FROM emb_help(''neighbour'') WHERE kind IN (''statement'', ''table-v
 SELECT name, kind FROM emb_help(''stalness'');
 ```
 ```text
-function|emb_apply(table, keys, gradients [, lr [, step [, updated_at]]])|no
+function|emb_apply(table, keys, gradients [, lr [, step [, updated_at [, options]]]])|no
 emb_nearest
 MATCH
 staleness|table option

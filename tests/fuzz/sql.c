@@ -50,6 +50,7 @@ static const char *const statements[] = {
     "SELECT emb_put('%t', %K, %V)",
     "SELECT emb_rmw('%t', %K, %V)",
     "SELECT emb_apply('%t', %K, %V)",
+    "SELECT emb_put('%t', %K, %V, NULL, 'column=vector')",
     "SELECT emb_release('%t')",
     "SELECT emb_prefetch('%t', %K)",
     "SELECT emb_prefetch_synchronize('%t')",

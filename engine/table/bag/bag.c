@@ -65,18 +65,36 @@ static void bag_begin(void *arg) {
   }
 }
 
-/* Writes the result of the current bag, whose last key has arrived. */
+/* Clears the sums of the segments that are not pooled, which may have
+** overflowed; returns the first element that is pooled. */
+static uint32_t bag_keep_parts(const struct bag_pool *pool) {
+  const struct schema *schema = &pool->s->core->schema;
+  uint32_t first = schema->dim;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    const struct segment *segment = &schema->segments[i];
+    if (!schema_has_part(pool->bags->parts, i)) {
+      memset(pool->sum + segment->first, 0, segment->dim * sizeof *pool->sum);
+    } else if (segment->first < first) {
+      first = segment->first;
+    }
+  }
+  return first;
+}
+
+/* Writes the result of the current bag, whose last key has arrived.  An error
+** counts elements from the first one pooled. */
 static int bag_finish(struct bag_pool *pool, size_t keys) {
   emb_session *s = pool->s;
   uint32_t dim = s->core->layout.dim;
   float *to = pool->pooled + pool->bag * dim;
+  uint32_t first = pool->bags->parts && keys ? bag_keep_parts(pool) : 0;
   if (!keys) {
     memset(to, 0, dim * sizeof *to);
   } else if (!pool->form->finish(to, pool->sum, bag__divisor(pool->bags, keys),
                                  dim)) {
-    return session_error(s, EMB_NONFINITE,
-                         "element %zu of bag %zu is not finite",
-                         s->core->vec->find_bad(pool->sum, dim), pool->bag);
+    return session_error(
+        s, EMB_NONFINITE, "element %zu of bag %zu is not finite",
+        s->core->vec->find_bad(pool->sum, dim) - first, pool->bag);
   }
   pool->bag++;
   return EMB_OK;

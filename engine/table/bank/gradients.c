@@ -244,7 +244,8 @@ static int keep_grouped(struct keeping *k, size_t n) {
 }
 
 int bank_at_once(const emb_session *s, const emb_update *how) {
-  return (how && how->read) || (core_bounded(s->core) && s->leases.held);
+  return (how && (how->read || how->parts)) ||
+         (core_bounded(s->core) && s->leases.held);
 }
 
 static int keep_gradients(emb_session *s, const struct rmw_ask *ask) {

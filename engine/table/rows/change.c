@@ -424,7 +424,8 @@ int change__rows(emb_session *s, struct write_batch *batch,
                    .call = batch->call,
                    .in_place = value__works_in_place(s, change)};
   emb_assert(epoch_outside()); /* E1 */
-  emb_assert(!change->parts || change->kind == CHANGE_SET);
+  emb_assert(!change->parts || change->kind == CHANGE_SET ||
+             change->kind == CHANGE_STEP);
   emb_assert(!change->times || change->kind == CHANGE_STEP);
   int rc = group_keys(&w, batch);
   size_t done = 0;

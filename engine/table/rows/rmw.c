@@ -37,13 +37,23 @@ int local_rmw(emb_session *s, const int64_t *keys, size_t n,
   return change__rows(s, &batch, &change);
 }
 
+/* Does a segment of these parts have an optimizer? */
+static int parts_take_steps(const struct schema *schema, uint32_t parts) {
+  int optimized = 0;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    optimized |= schema_has_part(parts, i) && schema->segments[i].optimized;
+  }
+  return optimized;
+}
+
 int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
              struct row_change *change) {
   static const emb_update plain = {0};
   how = how ? how : &plain;
-  if (!s->core->schema.optimized) {
-    return session_error(s, EMB_UNFIT,
-                         "%s was created without optimizer=", s->core->dir);
+  if (!parts_take_steps(&s->core->schema, how->parts)) {
+    return session_error(s, EMB_UNFIT, "%s%s was created without optimizer=",
+                         how->parts ? "the vector to step in " : "",
+                         s->core->dir);
   }
   /* A value too small for float32 is already 0 here, so callers that narrow a
   ** double must check it first. */
@@ -56,6 +66,7 @@ int rmw_step(emb_session *s, const float *gradients, const emb_update *how,
   }
   *change = (struct row_change){
       .kind = CHANGE_STEP,
+      .parts = how->parts,
       .rows = gradients,
       .read = how->read,
       .how = {.lr = how->lr > 0 ? how->lr : -1, .step = how->step}};

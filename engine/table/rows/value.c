@@ -84,7 +84,7 @@ static int value_step(emb_session *s, const struct row_change *change,
     float *state = (float *)(void *)((char *)value + segment->state_at);
     const float *by = gradient + segment->first;
     how->read = read ? read + segment->first : NULL;
-    if (segment->optimized) {
+    if (segment->optimized && schema_has_part(change->parts, i)) {
       rc = segment->type == EMB_F16
                ? optim_apply_f16(&segment->optim, segment->dim, vector, state,
                                  by, how)

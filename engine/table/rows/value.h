@@ -23,7 +23,7 @@ enum change_kind {
 
 struct row_change {
   enum change_kind kind;
-  uint32_t parts;    /* for SET: segments, a bit each; 0: all */
+  uint32_t parts;    /* for SET and STEP: segments, a bit each; 0: all */
   const float *rows; /* one row per key; none for CREATE */
   const void *value;
   const float *read;     /* rows the gradients were computed from, or NULL */

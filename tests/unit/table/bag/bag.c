@@ -265,6 +265,34 @@ TEST(bags_begin_again_after_a_wait) {
   bounded_close(&x);
 }
 
+/* ---- parts --------------------------------------------------------------- */
+
+TEST(parts) {
+  emb_segment segments[3] = {{1, EMB_F32, NULL, NULL, NULL, NULL},
+                             {2, EMB_F32, NULL, NULL, NULL, NULL},
+                             {1, EMB_F16, NULL, NULL, NULL, NULL}};
+  emb_config c = {.dim = 4,
+                  .segments = segments,
+                  .segment_count = 3,
+                  .flags = EMB_OPEN_TEMPORARY};
+  emb_store *store;
+  emb_session *s;
+  int64_t keys[2] = {1, 1}, offsets[2] = {0, 2};
+  float row[4] = {1, 2, 3e38f, 4}, got[8];
+  emb_bags bags = {
+      .offsets = offsets, .count = 2, .mode = EMB_BAG_SUM, .parts = 5};
+  if (!help_open(test_dir(), &c, &store, &s))
+    return;
+  OK(s, emb_put(s, keys, 1, row, NULL));
+  OK(s, emb_bag(s, keys, 2, &bags, got));
+  const float want[8] = {2, 0, 0, 8};
+  CHECK(memcmp(got, want, sizeof want) == 0);
+  bags.parts = 2; /* its second element overflows */
+  GIVES(s, EMB_NONFINITE, emb_bag(s, keys, 2, &bags, got));
+  CHECK(strstr(emb_errmsg(s), "element 1 of bag 0") != NULL);
+  help_close(store, s);
+}
+
 /* ---- refused input ------------------------------------------------------- */
 
 static emb_session *refusing;

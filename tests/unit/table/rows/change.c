@@ -117,7 +117,7 @@ static void model_put(const struct model *m, int64_t key, const float *vector,
 }
 
 static void model_apply(const struct model *m, int64_t key, const float *by,
-                        float lr) {
+                        float lr, uint32_t parts) {
   struct row_model *row = &m->rows[key];
   if (!row->there && m->insert_on == EMB_INSERT_ON_PUT)
     return;
@@ -127,7 +127,7 @@ static void model_apply(const struct model *m, int64_t key, const float *by,
     const struct segment_model *s = &m->segment[i];
     struct optim_step how = {.lr = lr > 0 ? lr : -1, .key = key};
     float *vector = row->vector + s->first;
-    if (!s->optimized)
+    if (!s->optimized || (parts && !(parts >> i & 1)))
       continue;
     if (s->type == EMB_F16) {
       uint16_t halves[DIM_MAX];
@@ -206,7 +206,7 @@ static void compare_all(struct runner *r) {
 }
 
 /* The gradients of repeated keys are added in the order of the rows. */
-static void apply_to_model(struct runner *r, size_t n, float lr) {
+static void apply_to_model(struct runner *r, size_t n, const emb_update *how) {
   uint32_t dim = r->m.dim;
   for (size_t i = 0; i < n; i++) {
     float sum[DIM_MAX];
@@ -219,13 +219,23 @@ static void apply_to_model(struct runner *r, size_t n, float lr) {
     for (size_t k = i + 1; k < n; k++)
       for (uint32_t e = 0; r->keys[k] == r->keys[i] && e < dim; e++)
         sum[e] += r->rows[k * dim + e];
-    model_apply(&r->m, r->keys[i], sum, lr);
+    model_apply(&r->m, r->keys[i], sum, how->lr, how->parts);
   }
+}
+
+/* Some segments, at least one of them with an optimizer; or all. */
+static uint32_t random_parts(const struct model *m) {
+  uint32_t parts = (uint32_t)test_random() & ((1u << m->segments) - 1);
+  for (uint32_t i = 0; i < m->segments; i++)
+    if (parts >> i & 1 && m->segment[i].optimized)
+      return parts;
+  return 0;
 }
 
 static void apply(struct runner *r, int in_txn) {
   size_t n = random_rows(r, test_random() % 2 == 0);
-  emb_update how = {.lr = test_random() % 2 ? 0 : 0.03f};
+  emb_update how = {.lr = test_random() % 2 ? 0 : 0.03f,
+                    .parts = random_parts(&r->m)};
   uint8_t there[BATCH];
   for (size_t i = 0; i < n; i++)
     there[i] = (uint8_t)r->m.rows[r->keys[i]].there;
@@ -239,7 +249,7 @@ static void apply(struct runner *r, int in_txn) {
   if (!ok)
     return;
   CHECK(memcmp(there, r->found, n) == 0);
-  apply_to_model(r, n, how.lr);
+  apply_to_model(r, n, &how);
   compare(r, n);
 }
 
@@ -508,6 +518,31 @@ TEST(a_bad_gradient_changes_nothing) {
   CHECK(strstr(emb_errmsg(s), "gradient 1 (key 2)") != NULL);
   OK(s, emb_peek(s, keys + 1, 1, got, NULL, NULL));
   CHECK(got[0] == 1 && got[2] == 1);
+  help_close(store, s);
+}
+
+TEST(a_part_without_optimizer_takes_no_gradients) {
+  emb_segment segments[2] = {{2, EMB_F32, NULL, NULL, NULL, NULL},
+                             {2, EMB_F32, "sgd(lr=1)", NULL, NULL, NULL}};
+  emb_config c = {.dim = 4,
+                  .segments = segments,
+                  .segment_count = 2,
+                  .flags = EMB_OPEN_TEMPORARY};
+  emb_store *store;
+  emb_session *s;
+  int64_t key = 1;
+  float row[4] = {1, 1, 1, 1}, got[4];
+  emb_update how = {.parts = 1};
+  if (!help_open(test_dir(), &c, &store, &s))
+    return;
+  OK(s, emb_put(s, &key, 1, row, NULL));
+  GIVES(s, EMB_UNFIT, emb_apply_gradients(s, &key, 1, row, &how, NULL));
+  how.parts = 4; /* there is no such segment */
+  GIVES(s, EMB_UNFIT, emb_apply_gradients(s, &key, 1, row, &how, NULL));
+  how.parts = 3;
+  OK(s, emb_apply_gradients(s, &key, 1, row, &how, NULL));
+  OK(s, emb_peek(s, &key, 1, got, NULL, NULL));
+  CHECK(got[0] == 1 && got[1] == 1 && got[2] == 0 && got[3] == 0);
   help_close(store, s);
 }
 
