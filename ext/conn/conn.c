@@ -134,7 +134,7 @@ int ext_conn_is_query_only(struct ext_conn *conn) {
 int ext_conn_may_write(struct ext_conn *conn, char **err) {
   int is;
   int rc = find_query_only(conn, &is);
-  if (rc == SQLITE_OK && is)
+  if (rc == SQLITE_OK && is && !EMB_SEED(SEED_QUERY_ONLY_IGNORED))
     rc = ext_error(err, SQLITE_READONLY,
                    "attempt to write a readonly database: PRAGMA query_only "
                    "is on");

@@ -27,7 +27,8 @@ static const struct aggregate *aggregate_of(sqlite3_context *context) {
   return sqlite3_user_data(context);
 }
 
-/* Prepares the state for vectors of dim elements. */
+/* Prepares the state for vectors of dim elements; those of a new sum are
+** undefined. */
 static int sum_open(const char *name, struct sum *sum, uint32_t dim,
                     char **err) {
   size_t bytes = 2 * sizeof(double) * dim;
@@ -43,15 +44,22 @@ static int sum_open(const char *name, struct sum *sum, uint32_t dim,
   sum->total = sqlite3_malloc64(bytes);
   if (!sum->total)
     return SQLITE_NOMEM;
-  memset(sum->total, 0, bytes);
   sum->error = sum->total + dim;
   sum->dim = dim;
   return SQLITE_OK;
 }
 
-static void sum_add(struct sum *sum, const float *vec, double sign) {
+/* Sets elements [at, at + n) to 0. */
+static void sum_clear(struct sum *sum, uint32_t at, uint32_t n) {
+  memset(sum->total + at, 0, n * sizeof *sum->total);
+  memset(sum->error + at, 0, n * sizeof *sum->error);
+}
+
+/* Adds elements [at, at + n). */
+static void sum_add(struct sum *sum, const float *vec, double sign, uint32_t at,
+                    uint32_t n) {
   uint32_t i;
-  for (i = 0; i < sum->dim; i++) {
+  for (i = at; i < at + n; i++) {
     double x = sign * (double)vec[i];
     double total = sum->total[i] + x;
     double part = total - sum->total[i];
@@ -60,6 +68,21 @@ static void sum_add(struct sum *sum, const float *vec, double sign) {
                          : (sum->total[i] - (total - part)) + (x - part);
     sum->total[i] = total;
   }
+}
+
+/* Adds a row, or takes it away.  An interrupt leaves elements of a new sum
+** undefined, but then no row is counted, and nothing reads them. */
+static void sum_row(sqlite3_context *context, struct sum *sum, const float *vec,
+                    int sign, int is_new) {
+  struct ext_pieces piece = {.context = context, .all = sum->dim};
+  while (ext_pieces_next(&piece)) {
+    if (is_new)
+      sum_clear(sum, piece.at, piece.n);
+    sum_add(sum, vec, sign, piece.at, piece.n);
+  }
+  if (!piece.stopped)
+    sum->rows += sign;
+  emb_check(ext_sum_valid(sum));
 }
 
 static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
@@ -82,12 +105,10 @@ static void sum_step_signed(sqlite3_context *context, sqlite3_value *value,
                           &(struct ext_arg){what, ext_link_interrupted, &asked},
                           0, &vec, &err);
   if (rc == SQLITE_OK) {
+    int is_new = sum->dim == 0;
     rc = sum_open(name, sum, vec.n, &err);
-    if (rc == SQLITE_OK) {
-      sum_add(sum, vec.at, sign);
-      sum->rows += sign;
-      emb_check(ext_sum_valid(sum));
-    }
+    if (rc == SQLITE_OK)
+      sum_row(context, sum, vec.at, sign, is_new);
     ext_floats_free(&vec);
   }
   if (rc != SQLITE_OK)
@@ -105,12 +126,19 @@ static void sum_inverse(sqlite3_context *context, int argc,
   sum_step_signed(context, argv[0], -1);
 }
 
+/* Writes elements [at, at + n) of the sum divided by `rows`. */
+static void sum_round(const struct sum *sum, double rows, float *out,
+                      uint32_t at, uint32_t n) {
+  uint32_t i;
+  for (i = at; i < at + n; i++)
+    out[i] = (float)((sum->total[i] + sum->error[i]) / rows);
+}
+
 static void sum_value(sqlite3_context *context) {
   const struct aggregate *aggregate = aggregate_of(context);
   struct sum *sum = sqlite3_aggregate_context(context, 0);
   double rows;
   float *out;
-  uint32_t i;
   if (!sum || sum->rows == 0)
     return;
   out = sqlite3_malloc64(sum->dim * sizeof(float));
@@ -119,9 +147,13 @@ static void sum_value(sqlite3_context *context) {
     return;
   }
   rows = aggregate->is_mean ? (double)sum->rows : 1;
-  for (i = 0; i < sum->dim; i++)
-    out[i] = (float)((sum->total[i] + sum->error[i]) / rows);
-  ext_result_vec(context, aggregate->name, out, sum->dim);
+  struct ext_pieces piece = {.context = context, .all = sum->dim};
+  while (ext_pieces_next(&piece))
+    sum_round(sum, rows, out, piece.at, piece.n);
+  if (piece.stopped)
+    sqlite3_free(out);
+  else
+    ext_result_vec(context, aggregate->name, out, sum->dim);
 }
 
 static void sum_final(sqlite3_context *context) {

@@ -12,10 +12,11 @@
 **           file registers its own functions on the connection, and each
 **           function holds a reference to it.
 ** FILES     fn.c, column.c (common code of functions on tables); vector.c,
-**           aggregate.c, each.c, quantize.c (arithmetic); store.c, async.c,
-**           delta.c, file.c, gc.c, serve.c, sample.c, bag.c, bank_lookup.c (on
-**           tables); fn_state.h and fn_valid.c (states that are checked).  tvf/
-**           uses fn.c, delta.c and sample.c for its arguments, and serve.c.
+**           aggregate.c, each.c, quantize.c (arithmetic); pieces.c (loops over
+**           long vectors); store.c, async.c, delta.c, file.c, gc.c, serve.c,
+**           sample.c, bag.c, bank_lookup.c (on tables); fn_state.h and
+**           fn_valid.c (states that are checked).  tvf/ uses fn.c, delta.c and
+**           sample.c for its arguments, and serve.c.
 ** STATE     None here: tickets and versions belong to the link.
 ** THREADS   As conn.h says.
 */
@@ -59,6 +60,24 @@ int ext_register_vector_functions(sqlite3 *db);
 int ext_register_vector_aggregates(sqlite3 *db);
 int ext_register_vector_tables(sqlite3 *db);
 int ext_register_vector_quantizers(sqlite3 *db);
+
+/* ---- pieces.c ------------------------------------------------------------ */
+
+/* A loop over the elements of a vector, which an interrupt ends between two
+** pieces of EXT_ARG_BYTES:
+**     struct ext_pieces piece = {.context = context, .all = n};
+**     while (ext_pieces_next(&piece))
+**       work(vec + piece.at, piece.n);
+** After the loop `stopped` says whether it was interrupted; the error is then
+** the result. */
+struct ext_pieces {
+  sqlite3_context *context;
+  uint32_t all;   /* elements */
+  uint32_t at, n; /* of the piece */
+  int stopped;
+  uint64_t ticked_us; /* as in struct ext_conn */
+};
+int ext_pieces_next(struct ext_pieces *piece);
 
 /* ---- functions on a table ------------------------------------------------ */
 

@@ -98,6 +98,15 @@ static float *vector_make(sqlite3_context *context, uint32_t n) {
   return vec;
 }
 
+/* Makes the vector the result, or frees it if the loop was interrupted. */
+static void vector_result(const struct ext_pieces *piece, float *vec) {
+  if (piece->stopped)
+    sqlite3_free(vec);
+  else
+    ext_result_vec(piece->context, function_of(piece->context)->name, vec,
+                   piece->all);
+}
+
 /* ---- kernels ------------------------------------------------------------- */
 
 static void element_add(float *out, const float *a, const float *b,
@@ -119,6 +128,13 @@ static void element_multiply(float *out, const float *a, const float *b,
   uint32_t i;
   for (i = 0; i < n; i++)
     out[i] = a[i] * b[i];
+}
+
+static void element_scale(float *out, const float *vec, uint32_t n,
+                          double factor) {
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    out[i] = (float)((double)vec[i] * factor);
 }
 
 /* The distances are the engine's, the same as in a nearest-neighbour search. */
@@ -154,8 +170,11 @@ static void call_combine(sqlite3_context *context, int argc,
     return;
   out = vector_make(context, a.n);
   if (out) {
-    function_of(context)->combine(out, a.at, b.at, a.n);
-    ext_result_vec(context, function_of(context)->name, out, a.n);
+    struct ext_pieces piece = {.context = context, .all = a.n};
+    while (ext_pieces_next(&piece))
+      function_of(context)->combine(out + piece.at, a.at + piece.at,
+                                    b.at + piece.at, piece.n);
+    vector_result(&piece, out);
   }
   ext_floats_free(&a);
   ext_floats_free(&b);
@@ -177,13 +196,13 @@ static void call_measure(sqlite3_context *context, int argc,
 /* Makes vec * factor the result. */
 static void result_scaled(sqlite3_context *context, const struct ext_floats *v,
                           double factor) {
+  struct ext_pieces piece = {.context = context, .all = v->n};
   float *out = vector_make(context, v->n);
-  uint32_t i;
   if (!out)
     return;
-  for (i = 0; i < v->n; i++)
-    out[i] = (float)((double)v->at[i] * factor);
-  ext_result_vec(context, function_of(context)->name, out, v->n);
+  while (ext_pieces_next(&piece))
+    element_scale(out + piece.at, v->at + piece.at, piece.n, factor);
+  vector_result(&piece, out);
 }
 
 static void call_scale(sqlite3_context *context, int argc,
@@ -243,25 +262,38 @@ static void call_length(sqlite3_context *context, int argc,
   ext_floats_free(&v);
 }
 
+/* Writes the array; returns its length, or 0 if it was interrupted. */
+static size_t json_print(sqlite3_context *context, const struct ext_floats *v,
+                         char *text) {
+  struct ext_pieces piece = {.context = context, .all = v->n};
+  size_t at = 0;
+  uint32_t i;
+  while (ext_pieces_next(&piece)) {
+    for (i = piece.at; i < piece.at + piece.n; i++) {
+      text[at++] = i ? ',' : '[';
+      at += ext_decimal_print(v->at[i], text + at);
+    }
+  }
+  text[at++] = ']';
+  return piece.stopped ? 0 : at;
+}
+
 static void call_to_json(sqlite3_context *context, int argc,
                          sqlite3_value **argv) {
   struct ext_floats v;
   char *text;
-  size_t at = 0;
-  uint32_t i;
+  size_t size;
   (void)argc;
   if (sqlite3_value_type(argv[0]) == SQLITE_NULL ||
       !vector_take(context, argv, 0, &v))
     return;
   text = sqlite3_malloc64((uint64_t)v.n * (DECIMAL_PRINT_MAX + 1) + 1);
-  if (text) {
-    for (i = 0; i < v.n; i++) {
-      text[at++] = i ? ',' : '[';
-      at += ext_decimal_print(v.at[i], text + at);
-    }
-    text[at++] = ']';
-    sqlite3_result_text64(context, text, at, sqlite3_free, SQLITE_UTF8);
+  size = text ? json_print(context, &v, text) : 0;
+  if (size) {
+    sqlite3_result_text64(context, text, size, sqlite3_free, SQLITE_UTF8);
     sqlite3_result_subtype(context, SUBTYPE_JSON);
+  } else if (text) {
+    sqlite3_free(text);
   } else {
     sqlite3_result_error_nomem(context);
   }

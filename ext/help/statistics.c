@@ -33,7 +33,8 @@ const struct ext_help ext_help_statistics[] = {
     HELP_TEXT("io", "I/O method in use, uring or pread"),
     HELP_TEXT("simd",
               "instructions used for conversions: scalar, avx2, avx512"),
-    HELP_TEXT("type", "float32 or float16, as stored"),
+    HELP_TEXT("type", "float32 or float16, as stored; of several vector "
+                      "columns each, as float16, float32"),
     HELP_COUNT("dimensions", "floats", "length of a vector"),
     HELP_COUNT("keys", "keys", "committed keys"),
     HELP_COUNT("failed", "code",

@@ -263,7 +263,8 @@ static int parse_from(struct ext_table *table, sqlite3_value *value,
   if (!ext_vtab(table)->options.text_key)
     return SQLITE_OK;
   if (change_is_null(value))
-    return no_text_error(table, err);
+    return EMB_SEED(SEED_ROW_WITHOUT_TEXT_MISTAKEN) ? SQLITE_OK
+                                                    : no_text_error(table, err);
   rc = ext_key_read(table, value, &row, err);
   change->from = row.one;
   if (rc == SQLITE_OK && row.absent)

@@ -159,7 +159,7 @@ static int check_place(struct ext_table *table, const struct ext_place *place,
       ext_place_each(table->conn->db, table->schema, is_same_place, &same, err);
   if (rc == SQLITE_OK && same.is && same.other == NULL)
     rc = SQLITE_NOMEM;
-  if (rc == SQLITE_OK && same.is)
+  if (rc == SQLITE_OK && same.is && !EMB_SEED(SEED_STORE_OF_TWO_TABLES))
     rc = ext_error(
         err, SQLITE_CORRUPT_VTAB,
         "%s_emb and %s_emb name the same store: restore the row of %s_emb, "

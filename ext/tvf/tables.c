@@ -4,8 +4,9 @@
 **
 **   schema, name       as in SQL
 **   path               the store's directory, NULL if temporary
-**   key, vector        names of the two columns
-**   dimensions, type   64 and 'float32' or 'float16'
+**   key, vector        names of the key and of the vector columns
+**   dimensions         of a row
+**   type               'float32' or 'float16', of each vector column
 **   rows               number of keys
 **   state              'ok'
 **                      'in doubt'   a crash left a commit undecided; the next
@@ -63,10 +64,10 @@ enum {
 };
 
 struct table_row {
-  char *schema, *name, *path, *key, *vector, *message, *options;
+  char *schema, *name, *path, *key, *vector, *type, *message, *options;
   const char *state;
   char uuid[33];
-  uint32_t dim, type;
+  uint32_t dim;
   int is_open, is_owner, is_atomic, has_place, agrees;
   sqlite3_int64 rows, txn, store_txn, owner_pid, owner_since, clients;
 };
@@ -143,6 +144,20 @@ static int is_store_missing(const struct table_row *row, int rc) {
          (row->path == NULL || (stat(row->path, &st) != 0 && errno == ENOENT));
 }
 
+/* The names and the types of the vector columns. */
+static void describe_vectors(const struct ext_options *options,
+                             struct table_row *row) {
+  sqlite3_str *names = sqlite3_str_new(NULL), *types = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < ext_vectors(options); i++) {
+    const char *comma = i ? ", " : "";
+    int half = options->segments[i].type == EMB_F16;
+    sqlite3_str_appendf(names, "%s%s", comma, options->vectors[i]);
+    sqlite3_str_appendf(types, "%s%s", comma, half ? "float16" : "float32");
+  }
+  row->vector = sqlite3_str_finish(names);
+  row->type = sqlite3_str_finish(types);
+}
+
 static int tables_describe(struct ext_table *table, struct table_row *row) {
   struct ext_place place;
   char *err = NULL;
@@ -150,17 +165,8 @@ static int tables_describe(struct ext_table *table, struct table_row *row) {
   row->schema = sqlite3_mprintf("%s", table->schema);
   row->name = sqlite3_mprintf("%s", table->name);
   row->key = sqlite3_mprintf("%s", ext_vtab(table)->options.key);
-  for (uint32_t i = 0; i < ext_vectors(&ext_vtab(table)->options); i++) {
-    char *before = row->vector;
-    row->vector =
-        sqlite3_mprintf("%s%s%s", before ? before : "", before ? ", " : "",
-                        ext_vtab(table)->options.vectors[i]);
-    sqlite3_free(before);
-    if (row->vector == NULL)
-      break;
-  }
+  describe_vectors(&ext_vtab(table)->options, row);
   row->dim = ext_vtab(table)->options.config.dim;
-  row->type = ext_vtab(table)->options.config.type;
   row->is_atomic = table->file[0] && !ext_vtab(table)->options.engine_commit;
   rc = ext_settings_json(table, &row->options, &err);
   if (rc == SQLITE_OK)
@@ -235,6 +241,7 @@ static void tables_end(struct ext_tvf_cursor *base) {
     sqlite3_free(row->path);
     sqlite3_free(row->key);
     sqlite3_free(row->vector);
+    sqlite3_free(row->type);
     sqlite3_free(row->message);
     sqlite3_free(row->options);
   }
@@ -257,7 +264,7 @@ static void tables_column(struct ext_tvf_cursor *base, sqlite3_context *context,
       [TABLES_PATH] = row->path,
       [TABLES_KEY] = row->key,
       [TABLES_VECTOR] = row->vector,
-      [TABLES_TYPE] = row->type == EMB_F16 ? "float16" : "float32",
+      [TABLES_TYPE] = row->type,
       [TABLES_STATE] = row->state,
       [TABLES_COMMIT_MODE] = row->is_atomic ? "atomic" : "engine",
       [TABLES_UUID] = row->has_place ? row->uuid : NULL,

@@ -514,7 +514,7 @@ int ext_keys_from_value(sqlite3_value *value, const struct ext_arg *arg,
     size_t size = (size_t)sqlite3_value_bytes(value);
     void *data;
     int rc;
-    if (size % 8 != 0)
+    if (size % 8 != 0 && !EMB_SEED(SEED_KEY_LIST_CUT))
       return ext_error(
           err, SQLITE_MISMATCH,
           "%s must be a BLOB of 8-byte integers or a JSON array, got "
@@ -542,8 +542,9 @@ static int is_scalar_blob(sqlite3_value *value) {
 
 int ext_key_comparable(sqlite3_value *value, const char *what, char **err) {
   int64_t key;
-  return is_scalar_blob(value) ? ext_key_from_value(value, what, &key, err)
-                               : SQLITE_OK;
+  return is_scalar_blob(value) && !EMB_SEED(SEED_NUMPY_KEY_COMPARED)
+             ? ext_key_from_value(value, what, &key, err)
+             : SQLITE_OK;
 }
 
 int ext_key_from_value(sqlite3_value *value, const char *what, int64_t *key,

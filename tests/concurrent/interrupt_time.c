@@ -320,6 +320,7 @@ TEST(work_on_lists) {
       "SELECT count(*) FROM emb_each((SELECT floats FROM lists))",
       "SELECT count(*) FROM emb_keys((SELECT text FROM lists))",
       "SELECT length(emb_f32((SELECT floats FROM lists)))",
+      "SELECT length(emb_to_json((SELECT emb_f32(floats) FROM lists)))",
       "SELECT length(emb_peek('w', (SELECT one FROM lists)))",
       "SELECT length(emb_peek('w', (SELECT text FROM lists)))",
       "SELECT length(emb_bag('w', (SELECT back FROM lists), (SELECT text FROM "

@@ -82,6 +82,10 @@ static int sample_check_how(emb_session *s, const emb_sample_how *how) {
                          "the power must be between 0 and %d, got %g",
                          EMB_SAMPLE_POWER_MAX, how->power);
   }
+  if (how->distribution == EMB_FREQUENCY && !schema_tracks(&s->core->schema)) {
+    return session_error(s, EMB_UNFIT,
+                         "%s was created without track=", s->core->dir);
+  }
   return EMB_OK;
 }
 

@@ -358,10 +358,7 @@ int weights__list(struct draw *d) {
 
 int weights__begin(struct draw *d) {
   emb_session *s = d->s;
-  if (!schema_tracks(&s->core->schema)) {
-    return session_error(s, EMB_UNFIT,
-                         "%s was created without track=", s->core->dir);
-  }
+  emb_assert(schema_tracks(&s->core->schema));
   int rc = weights_hold(d);
   rc = rc ? rc : weights_power(d);
   if (!rc && weights_all(d) > 0) {

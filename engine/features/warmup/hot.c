@@ -127,9 +127,7 @@ static void enter_cache(struct hot *h, struct epoch_slot *self) {
       uint32_t n = copy_slots(cache, frame, s, &there, addresses, keys);
       epoch_enter(&core->epoch, self);
       for (uint32_t i = 0; i < n; i++) { /* prefetch all of them together */
-        uint64_t hash = hash_key(keys[i]);
-        __builtin_prefetch(index_first_bucket(&core->index, hash));
-        __builtin_prefetch(index_second_bucket(&core->index, hash));
+        index_prefetch(&core->index, hash_key(keys[i]));
       }
       for (uint32_t i = 0; i < n; i++) {
         uint64_t hash = hash_key(keys[i]);

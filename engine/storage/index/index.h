@@ -180,6 +180,11 @@ static inline struct bucket *index_second_bucket(const struct index *index,
       index_shape_of(index, hash),
       (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32));
 }
+/* Prefetches both. */
+static inline void index_prefetch(const struct index *index, uint64_t hash) {
+  __builtin_prefetch(index_first_bucket(index, hash));
+  __builtin_prefetch(index_second_bucket(index, hash));
+}
 /* Returns the entry of key in one bucket.  The key is compared again after the
 ** word is loaded: the entry may have been emptied and reused for another key.
 ** All four keys are compared before the first branch, since which one matches

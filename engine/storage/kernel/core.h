@@ -98,7 +98,8 @@ struct identity {
 struct core {
   struct env *env;
   struct schema schema;
-  struct layout layout; /* of the schema */
+  struct layout layout;           /* of the schema */
+  char types[SCHEMA_TYPES_BYTES]; /* of its vectors */
   const struct vec_ops *vec;
   uint8_t uuid[16];
   uint64_t salt;

@@ -227,6 +227,15 @@ void schema__describe(const struct schema *schema, char *to, size_t size) {
   }
 }
 
+void schema_types(const struct schema *schema, char *to) {
+  char *at = to;
+  for (uint32_t i = 0; i < schema->count; i++) {
+    (void)schema_add(&at, to + SCHEMA_TYPES_BYTES, "%s%s", i ? ", " : "",
+                     schema->segments[i].type == EMB_F16 ? "float16"
+                                                         : "float32");
+  }
+}
+
 static void describe_optimizer(const struct segment *segment, char *to,
                                size_t size) {
   if (segment->optimized) {

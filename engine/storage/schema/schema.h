@@ -95,6 +95,10 @@ void schema__describe(const struct schema *schema, char *to, size_t size);
 static inline int schema_tracks(const struct schema *schema) {
   return schema->track != EMB_TRACK_NONE;
 }
+#define SCHEMA_TYPES_BYTES (EMB_SEGMENTS_MAX * sizeof "float16, ")
+/* Writes "float32, float16": the type of each vector, in order; to:
+** SCHEMA_TYPES_BYTES. */
+void schema_types(const struct schema *schema, char *to);
 /* Computes the sizes of records and pages. */
 void schema_layout(const struct schema *schema, struct layout *layout);
 /* to: SCHEMA_TEXT_BYTES.  EMB_RANGE: the text does not fit. */

@@ -46,7 +46,7 @@ static void state_metrics(emb_store *store, struct metrics *to) {
   metric_text(to, "io",
               core->queue_kind == ENV_QUEUE_URING ? "uring" : "pread");
   metric_text(to, "simd", core->vec->name);
-  metric_text(to, "type", core->layout.type == EMB_F16 ? "float16" : "float32");
+  metric_text(to, "type", core->types);
   metric_number(to, "dimensions", core->layout.dim);
   metric_number(to, "keys", (uint64_t)atomic_load(&core->count));
   metric_number(to, "failed", (uint64_t)failed);

@@ -198,6 +198,12 @@ static int find_manifest(emb_store *store, struct manifest *m, int *create,
   return rc;
 }
 
+/* What follows from the schema. */
+static void make_sizes(struct core *core) {
+  schema_layout(&core->schema, &core->layout);
+  schema_types(&core->schema, core->types);
+}
+
 static int read_schema(emb_store *store, const struct manifest *m,
                        emb_err *err) {
   struct core *core = &store->core;
@@ -216,7 +222,7 @@ static int read_schema(emb_store *store, const struct manifest *m,
                  core->dir, m->dim, core->schema.dim);
   }
   if (!rc) {
-    schema_layout(&core->schema, &core->layout);
+    make_sizes(core);
   }
   return rc;
 }
@@ -235,7 +241,7 @@ int make_layout(emb_store *store, int *create, emb_err *err) {
     rc = schema_init(&core->schema, c, err);
     rc = rc ? rc : schema_print(&core->schema, text, err);
     if (!rc) {
-      schema_layout(&core->schema, &core->layout);
+      make_sizes(core);
     }
     return rc;
   }

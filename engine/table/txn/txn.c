@@ -120,10 +120,8 @@ static void count_put(emb_session *s, size_t n) {
 ** is checked. */
 static void txn_prefetch(emb_session *s, int64_t key) {
   uint64_t hash = hash_key(key);
-  __builtin_prefetch(index_first_bucket(&s->core->index, hash));
-  __builtin_prefetch(index_second_bucket(&s->core->index, hash));
-  __builtin_prefetch(index_first_bucket(s->txn->map, hash));
-  __builtin_prefetch(index_second_bucket(s->txn->map, hash));
+  index_prefetch(&s->core->index, hash);
+  index_prefetch(s->txn->map, hash);
 }
 
 /* Reads all old values needed by rows [at, at + m) from disk together. */

@@ -180,15 +180,12 @@ static void settle_key(struct settling *w, int64_t key, uint64_t word) {
 /* index_each on the map. */
 static void settle_later(void *arg, int64_t key, uint64_t word) {
   struct settling *w = arg;
-  struct index *index = &w->s->core->index;
   struct changed *next = &w->ring[w->n % SETTLE_AHEAD];
-  uint64_t hash = hash_key(key);
   if (w->n++ >= SETTLE_AHEAD) {
     settle_key(w, next->key, next->word);
   }
   *next = (struct changed){key, word};
-  __builtin_prefetch(index_first_bucket(index, hash));
-  __builtin_prefetch(index_second_bucket(index, hash));
+  index_prefetch(&w->s->core->index, hash_key(key));
 }
 
 /* Frees the transaction and lets the next one begin. */
