@@ -13,7 +13,7 @@ set n [expr {[info exists ::env(N)] ? $::env(N) : 1000000}]
 db eval {PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF}
 modyn_reset
 samples $n "(key * 2654435761 >> 8) % 10"
-pipeline p "{\"policy\":\"amount\",\"samples\":$n}" {{"policy":"random","ratio":10}} lookback 0
+pipeline p "{\"policy\":\"amount\",\"samples\":$n}" {{"policy":"random","share":0.1}} lookback 0
 
 proc median {script} {
   set times {}
@@ -41,12 +41,12 @@ db eval {INSERT INTO score(pipeline, sample_key, loss) SELECT 1, key, emb_random
 puts "$n samples, a tenth of them; milliseconds"
 foreach {name order} {random random() balanced {label, random()}} {
   set bare [median "bare {$order}"]
-  set ours [median "again {{\"policy\":\"$name\",\"ratio\":10}}"]
+  set ours [median "again {{\"policy\":\"$name\",\"share\":0.1}}"]
   puts [format "%-10s %8d   bare %8d   ratio %.2f" $name $ours $bare [expr {double($ours) / $bare}]]
 }
 db eval {DELETE FROM decision; DELETE FROM trigger; DELETE FROM selection;
   UPDATE pipeline SET selection_policy =
-    '{"policy":"new_data","downsampling":{"policy":"loss","ratio":10}}';
+    '{"policy":"new_data","downsampling":{"policy":"loss","share":0.1}}';
   SELECT emb_pipeline_run('p')}
 set bare [median {bare loss score}]
 set ours [median {db eval {SELECT emb_downsample('p', 0)}}]

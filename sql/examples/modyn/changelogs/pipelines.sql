@@ -49,9 +49,9 @@ INSERT INTO policy_text VALUES
   ('all',      '{"policy":"new_data"}'),
   ('new',      '{"policy":"new_data","tail":0}'),
   ('last',     '{"policy":"new_data","limit":500}'),
-  ('random',   '{"policy":"random","ratio":25}'),
-  ('balanced', '{"policy":"balanced","ratio":25}'),
-  ('loss',     '{"policy":"new_data","warmup_triggers":1,"downsampling":{"policy":"loss","ratio":25,"period":0}}');
+  ('random',   '{"policy":"random","share":0.25}'),
+  ('balanced', '{"policy":"balanced","share":0.25}'),
+  ('loss',     '{"policy":"new_data","warmup_triggers":1,"downsampling":{"policy":"loss","share":0.25,"period":0}}');
 
 CREATE TEMP TABLE combination AS
 SELECT column1 AS trigger, column2 AS selection, column3 AS warm FROM (VALUES
