@@ -68,7 +68,7 @@ static void print_number(double x, char to[PRINT_MAX]) {
     }
     exponent = (int)strtol(e + 1, NULL, 10);
     write_number(digits, n, exponent, to);
-    (void)text_double(to, &back);
+    (void)text__double(to, &back);
     if (back == fabs(x) || precision == 16) {
       return; /* 17 digits identify every double */
     }
@@ -170,9 +170,9 @@ static int read_value(const struct param *param, const char **at,
     *value = (double)number;
     return legal;
   case PARAM_SHARE:
-    return unit_share(at, value);
+    return unit__share(at, value);
   default:
-    *at += text_double(*at, value);
+    *at += text__double(*at, value);
     legal = *at > from;
   }
   if (legal && param->is >= PARAM_BYTES && text_name(text_space(*at)) > 0) {
@@ -212,7 +212,7 @@ static int parse_integer(const struct param_kind *kind,
 
 static int parse_word(const struct param_kind *kind, const struct param *param,
                       const char **at, void *to, emb_err *err) {
-  size_t n = text_dashed(*at);
+  size_t n = text__dashed(*at);
   struct near near;
   near_start(&near, *at, n);
   for (int i = 0; param->words[i]; i++) {
@@ -239,7 +239,7 @@ static int parse_name(const struct param_list *list,
                       const struct param_kind *kind, const char **at,
                       emb_err *err) {
   const char *name = *at;
-  size_t n = text_dashed(name);
+  size_t n = text__dashed(name);
   const struct param *param;
   int i = 0;
   while ((param = param_at(list, kind, i)) &&
@@ -256,7 +256,7 @@ static int parse_name(const struct param_list *list,
     return -1;
   }
   *at = text_space(name + n);
-  if (!text_equals(at)) {
+  if (!text__equals(at)) {
     (void)err_set(err, EMB_RANGE, "%s: expected = after %s, got \"%.*s\"",
                   kind->name, param->name, shown_length(*at), *at);
     return -1;
@@ -279,11 +279,11 @@ static int is_param(const struct param_list *list,
 ** place of a name, after which no = follows, if any parameter does. */
 static int is_word(const struct param_list *list, const struct param_kind *kind,
                    const struct param_seen *seen, const char *at) {
-  size_t n = text_dashed(at);
+  size_t n = text__dashed(at);
   const char *after = at + n;
   const struct param *next = param_at(list, kind, seen->alone), *param;
   int takes_words = 0;
-  if (n == 0 || text_equals(&after)) {
+  if (n == 0 || text__equals(&after)) {
     return 0;
   }
   for (int i = 0; (param = param_at(list, kind, i)); i++) {
@@ -300,7 +300,7 @@ static int is_alone(const struct param_list *list,
   const char *from = at, *after = at;
   int is;
   return text_is_digit(*at) || *at == '-' ||
-         (unit__bool(&after, &is) && !text_equals(&after) && after > from) ||
+         (unit__bool(&after, &is) && !text__equals(&after) && after > from) ||
          is_word(list, kind, seen, at);
 }
 
@@ -403,7 +403,7 @@ static int unknown_kind(const struct param_list *list, const char *at, size_t n,
 ** spaces after them. */
 static int parse_choice(const struct param_list *list, const char **at,
                         void *to, uint32_t *kind, emb_err *err) {
-  size_t n = text_dashed(*at);
+  size_t n = text__dashed(*at);
   const struct param_kind *found = list->kinds;
   const struct param *param;
   while (found->name && !near_same(found->name, *at, n)) {

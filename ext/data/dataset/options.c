@@ -247,13 +247,13 @@ static int samples_option_argument(struct ext_samples_options *options,
                                    const char *text, uint64_t *seen,
                                    char **err) {
   const char *at = text_space(text);
-  size_t n = text_dashed(at), size;
+  size_t n = text__dashed(at), size;
   const char *name = at;
   struct near near;
   char *value;
   int i, rc;
   at += n;
-  if (n == 0 || !text_equals(&at))
+  if (n == 0 || !text__equals(&at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %s; expected e.g. record=12", text);
   near_start(&near, name, n);

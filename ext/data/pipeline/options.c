@@ -87,7 +87,7 @@ static char *options_boolean(const char *text, int *is) {
 
 static char *options_share(const char *text, int *is) {
   double share = 0;
-  *is = unit_share(&text, &share) && *text == 0;
+  *is = unit__share(&text, &share) && *text == 0;
   return sqlite3_mprintf("%!.17g", share);
 }
 
