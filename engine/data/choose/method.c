@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
 ** method.c -- parses the text of a method, such as
-** "submodular(graph_cut, greedy=stochastic, epsilon=0.1)".  base/param.h has
-*its
-** grammar.
+** "submodular(graph_cut, greedy=stochastic, epsilon=0.1)".  The grammar is that
+** of base/param.h.
 */
 #include "choose.h"
 
