@@ -6,7 +6,10 @@
 **           that may be omitted when empty: first values alone, in the order
 **           of the list, then parameter=value pairs in any order.  Spaces may
 **           separate any of these, and case is ignored.  A value is a number,
-**           or a boolean or size of unit.h.  A number is -digits.digits
+**           a boolean, size, time or share of unit.h, one of several words, or
+**           another name with parameters: average(8, outlier=trim(10%)).  A
+**           word or such a name may be a value alone, too: if no = follows and
+**           its turn in the list has come.  A number is -digits.digits
 **           e-digits, where sign, fraction and exponent are optional: never
 **           inf, nan, hex, or a decimal comma.
 ** EXACT     A number is the nearest double to its text, in any locale, and is
@@ -27,17 +30,29 @@ enum param_is {
   PARAM_NUMBER,
   PARAM_BOOL,  /* 0 or 1 */
   PARAM_BYTES, /* a size */
-  PARAM_MIB    /* a size, or a number of MiB; the value is in MiB, rounded up */
+  PARAM_MIB,   /* a size, or a number of MiB; the value is in MiB, rounded up */
+  /* The following are only parsed, never printed. */
+  PARAM_TIME,    /* with a unit; the value is in microseconds */
+  PARAM_SHARE,   /* a fraction or a percentage */
+  PARAM_INTEGER, /* any int64_t, and stored as one */
+  PARAM_WORD,    /* one of `words`; the value is its index */
+  PARAM_CHOICE   /* a name of `choices`; the value is its index */
 };
+
+struct param_list;
 
 /* A parameter: a double at offset `at` of the caller's structure. */
 struct param {
   const char *name; /* NULL ends a list */
   size_t at;
-  double value;     /* default */
-  double low, high; /* legal range, inclusive */
-  int whole;        /* whole numbers only */
-  enum param_is is; /* how it is written */
+  double value;             /* default */
+  double low, high;         /* legal range, inclusive */
+  int whole;                /* whole numbers only */
+  int open;                 /* the range is exclusive */
+  enum param_is is;         /* how it is written */
+  const char *const *words; /* NULL ends them */
+  /* Its parameters are in the same structure. */
+  const struct param_list *choices;
 };
 
 /* A name, and its parameters besides the common ones of its list. */

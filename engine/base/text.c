@@ -29,7 +29,7 @@ size_t text_name(const char *at) {
   return n;
 }
 
-size_t text_dashed(const char *at) {
+size_t text__dashed(const char *at) {
   size_t n = text_name(at);
   while (n > 0 && at[n] == '-' && text_name(at + n + 1) > 0) {
     n += 1 + text_name(at + n + 1);
@@ -53,7 +53,7 @@ int text_word(const char **at, const char *word) {
   return 1;
 }
 
-int text_equals(const char **at) {
+int text__equals(const char **at) {
   const char *equals = text_space(*at);
   if (*equals != '=') {
     return 0;
@@ -111,7 +111,7 @@ static size_t scan_exponent(const char *text, long *exponent) {
   return (size_t)(at - text);
 }
 
-size_t text_double(const char *text, double *value) {
+size_t text__double(const char *text, double *value) {
   char plain[DIGITS_MAX + 16];
   const char *at = text + (*text == '-');
   size_t n = copy_digits(at, plain, DIGITS_MAX), fraction = 0;

@@ -34,13 +34,13 @@ const char *text_space(const char *at);
 size_t text_name(const char *at);
 /* Length of the word that begins here: a name that may have dashes inside, as
 ** in k-center; 0: none. */
-size_t text_dashed(const char *at);
+size_t text__dashed(const char *at);
 /* Length without trailing spaces. */
 size_t text_trimmed(const char *at, size_t length);
 /* Skips `word`, which must match exactly. */
 int text_word(const char **at, const char *word);
 /* Skips the `=` between a name and its value, and the spaces around it. */
-int text_equals(const char **at);
+int text__equals(const char **at);
 /* Parses a decimal number of at most `most`. */
 int text_digits(const char **at, uint64_t most, uint64_t *number);
 /* Parses a whole text as a decimal number from `least` to `most`. */
@@ -49,6 +49,6 @@ int text_whole(const char *text, uint64_t least, uint64_t most,
 /* Parses -digits.digits e-digits, where sign, fraction and exponent are
 ** optional, to the nearest double.  Returns the length; 0: there is no number,
 ** or it has more than 64 digits. */
-size_t text_double(const char *text, double *value);
+size_t text__double(const char *text, double *value);
 
 #endif

@@ -127,8 +127,8 @@ int unit_time(const char **at, uint64_t plain, uint64_t *us) {
   return 1;
 }
 
-int unit_share(const char **at, double *share) {
-  const char *end = *at + text_double(*at, share);
+int unit__share(const char **at, double *share) {
+  const char *end = *at + text__double(*at, share);
   if (end == *at) {
     return 0;
   }

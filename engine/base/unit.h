@@ -32,6 +32,6 @@ int unit__of_size(const char **at, uint64_t *bytes);
 int unit_size(const char **at, uint64_t *bytes);
 /* plain: the unit of a number without one, in microseconds; 0: it needs one. */
 int unit_time(const char **at, uint64_t plain, uint64_t *us);
-int unit_share(const char **at, double *share);
+int unit__share(const char **at, double *share);
 
 #endif

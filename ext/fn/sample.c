@@ -42,10 +42,10 @@ static int sample_power(const char *at, double *power) {
   at = *at == '(' ? text_space(at + 1) : at;
   if (near_same("power", at, text_name(at))) {
     at = text_space(at + text_name(at));
-    if (!text_equals(&at))
+    if (!text__equals(&at))
       return 0;
   }
-  size = text_double(at, power);
+  size = text__double(at, power);
   at = text_space(at + size);
   return size && *power >= 0 && *power <= EMB_SAMPLE_POWER_MAX && *at == ')' &&
          *text_space(at + 1) == 0;

@@ -358,7 +358,7 @@ const struct ext_help ext_help_data[] = {
     {.name = "record",
      .kind = "samples option",
      .signature = "record=3073",
-     .arguments = "bytes, 1 to 67108864",
+     .arguments = "bytes, 1 to 67108864, or a size like 4KiB",
      .result = "size of a record of format=fixed",
      .errors = "SQLITE_ERROR if the value is not one of these",
      .in_transaction = "yes",
@@ -366,7 +366,8 @@ const struct ext_help ext_help_data[] = {
     {.name = "header",
      .kind = "samples option",
      .signature = "header=16",
-     .arguments = "bytes, or records of a CSV file; default 0",
+     .arguments =
+         "bytes, or a size like 1KiB; records of a CSV file; default 0",
      .result = "what comes before the first record",
      .errors = "SQLITE_ERROR if the value is not one of these",
      .in_transaction = "yes",

@@ -7,10 +7,10 @@
 #ifndef EMB_OMIT_DATA
 
 #define HELP_SELECTIONS                                                        \
-  "; of all selections: tail, ratio, ratio_max, limit, warmup_triggers, "      \
+  "; of all selections: tail, share, share_max, limit, warmup_triggers, "      \
   "downsampling, thresholds"
 #define HELP_DOWNSAMPLINGS                                                     \
-  "; of all downsamplings: ratio, ratio_max, period, batch_size"
+  "; of all downsamplings: share, share_max, period, batch_size"
 
 const struct ext_help ext_help_policies[] = {
     {.name = "amount",
@@ -25,7 +25,8 @@ const struct ext_help ext_help_policies[] = {
     {.name = "time",
      .kind = "policy",
      .signature = "trigger_policy: {\"policy\": \"time\", ...}",
-     .arguments = "every, start: in the unit of the timestamps",
+     .arguments =
+         "every, start: in the unit of the timestamps; every also \"30 days\"",
      .result = "triggers after each period of the samples' timestamps",
      .errors = "SQLITE_ERROR from emb_pipeline_run or emb_evaluation_intervals "
                "if an option is missing or unknown",
@@ -145,7 +146,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "random",
      .kind = "policy",
      .signature = "selection_policy: {\"policy\": \"random\", ...}",
-     .arguments = "of all selections: tail, ratio, ratio_max, limit, "
+     .arguments = "of all selections: tail, share, share_max, limit, "
                   "warmup_triggers, downsampling, thresholds",
      .result = "chooses samples uniformly at random",
      .errors = "SQLITE_ERROR from emb_pipeline_run or emb_evaluation_intervals "
@@ -156,7 +157,7 @@ const struct ext_help ext_help_policies[] = {
      .kind = "policy",
      .signature =
          "selection_policy: {\"policy\": \"random_no_replacement\", ...}",
-     .arguments = "of all selections: tail, ratio, ratio_max, limit, "
+     .arguments = "of all selections: tail, share, share_max, limit, "
                   "warmup_triggers, downsampling, thresholds",
      .result =
          "chooses no sample a second time before all others have been chosen",
@@ -176,8 +177,8 @@ const struct ext_help ext_help_policies[] = {
     {.name = "freshness",
      .kind = "policy",
      .signature = "selection_policy: {\"policy\": \"freshness\", ...}",
-     .arguments = "unused_ratio" HELP_SELECTIONS,
-     .result = "chooses unused and used samples in a ratio",
+     .arguments = "unused_share" HELP_SELECTIONS,
+     .result = "chooses unused and used samples in fixed shares",
      .errors = "SQLITE_ERROR from emb_pipeline_run or emb_evaluation_intervals "
                "if an option is missing or unknown",
      .in_transaction = "yes",
@@ -185,7 +186,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "loss",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"loss\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result = "draws samples in proportion to score.loss, with weights",
      .errors =
          "SQLITE_ERROR from emb_downsample if an option is missing or unknown",
@@ -194,7 +195,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "gradient_norm",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"gradient_norm\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result =
          "draws samples in proportion to score.gradient_norm, with weights",
      .errors =
@@ -204,7 +205,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "rho_loss",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"rho_loss\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result = "chooses the samples most above their irreducible loss",
      .errors =
          "SQLITE_ERROR from emb_downsample if an option is missing or unknown",
@@ -222,7 +223,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "least_confidence",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"least_confidence\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result = "chooses the samples whose most probable class has the lowest "
                "probability",
      .errors =
@@ -232,7 +233,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "entropy",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"entropy\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result = "chooses the samples whose class probabilities have the highest "
                "entropy",
      .errors =
@@ -242,7 +243,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "margin",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"margin\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result =
          "chooses the samples whose two most probable classes are closest",
      .errors =
@@ -252,7 +253,7 @@ const struct ext_help ext_help_policies[] = {
     {.name = "k_center",
      .kind = "policy",
      .signature = "\"downsampling\": {\"policy\": \"k_center\", ...}",
-     .arguments = "of all downsamplings: ratio, ratio_max, period, batch_size",
+     .arguments = "of all downsamplings: share, share_max, period, batch_size",
      .result = "chooses centres: each next one is the sample farthest from "
                "those chosen",
      .errors =

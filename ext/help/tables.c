@@ -215,8 +215,9 @@ const struct ext_help ext_help_tables[] = {
      .kind = "table-valued function",
      .signature = "emb_serve(table [, every [, times]])",
      .arguments = HELP_TABLE
-     ", in a database other than main; every REAL: seconds between rows, from "
-     "0.1, default 10; times INTEGER: rows to return, default no limit",
+     ", in a database other than main; every REAL: seconds between rows, or a "
+     "time like '1 min'; from 0.1 s, default 10; times INTEGER: rows to "
+     "return, default no limit",
      .result = "rows of time INTEGER, seconds REAL, clients, calls, rows "
                "INTEGER, state TEXT: owns the table's store, serves other "
                "processes and reports",

@@ -115,7 +115,7 @@ static int parse_attribute(emb_segment *segment, const char **at,
   if (name)
     option = ext_option_find(name);
   sqlite3_free(name);
-  if (option == NULL || option->in_column == 0 || !text_equals(at))
+  if (option == NULL || option->in_column == 0 || !text__equals(at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %.*s; expected optimizer=, "
                      "initializer=, metric= or index= after the type of %s",
@@ -289,7 +289,7 @@ static int parse_argument(struct ext_options *options, const char *text,
   rc = identifier_read(&at, &name);
   if (rc != SQLITE_OK)
     return rc;
-  if (name && text_equals(&at))
+  if (name && text__equals(&at))
     rc = parse_option(options, name, at, err);
   else
     rc = parse_column(options, text, err);

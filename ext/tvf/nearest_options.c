@@ -39,7 +39,7 @@ static int option_number(const char *name, const char *value, uint64_t most,
 }
 
 static int option_radius(const char *value, emb_nearest_how *how, char **err) {
-  size_t size = text_double(value, &how->most);
+  size_t size = text__double(value, &how->most);
   if (size == 0 || value[size])
     return ext_error(err, SQLITE_ERROR,
                      "unknown value for radius: %s; expected a number", value);

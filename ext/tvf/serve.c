@@ -9,7 +9,7 @@
 **
 ** Owns the table's store and serves it to other processes, until the statement
 ** is interrupted or has returned `times` rows: the first at once, then one
-** every `every` seconds.
+** every `every` seconds; a text may have a unit, '1 min'.
 **
 ** LOCKS     While a statement with any table in it runs, SQLite holds a read
 **           lock on `main`, and also on every database it then reads.  With
@@ -49,14 +49,30 @@ struct serve_cursor {
 
 /* ---- the rows ------------------------------------------------------------ */
 
+/* Seconds, or a text like '1 min'; 0: it is neither. */
+static int serve_seconds(sqlite3_value *value, double *seconds) {
+  const char *text;
+  uint64_t us = 0;
+  int type = sqlite3_value_numeric_type(value);
+  *seconds = sqlite3_value_double(value);
+  if (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
+    return 1;
+  text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  if (text == NULL || !unit_time(&text, 1000000, &us) || *text)
+    return 0;
+  *seconds = (double)us / 1e6;
+  return 1;
+}
+
 static int serve_every(sqlite3_value *value, uint64_t *every_us, char **err) {
-  double seconds = value ? sqlite3_value_double(value) : 10;
+  double seconds = 10;
+  int is = value == NULL || serve_seconds(value, &seconds);
+  if (!is || !(seconds >= 0.1 && seconds <= 1e9))
+    return ext_error(err, SQLITE_ERROR,
+                     "emb_serve's second argument must be a number of seconds, "
+                     "at least 0.1, or a time like '1 min'");
   *every_us = (uint64_t)(seconds * 1e6);
-  return seconds >= 0.1 && seconds <= 1e9
-             ? SQLITE_OK
-             : ext_error(err, SQLITE_ERROR,
-                         "emb_serve's second argument is seconds, at least "
-                         "0.1");
+  return SQLITE_OK;
 }
 
 static int serve_times(sqlite3_value *value, sqlite3_int64 *left, char **err) {

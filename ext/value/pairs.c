@@ -20,9 +20,9 @@ struct pair {
 /* Reads the pair at *at and advances *at past it.  0: syntax error. */
 static int pair_next(const char **at, struct pair *pair) {
   pair->name = *at = text_space(*at);
-  pair->name_size = text_dashed(*at);
+  pair->name_size = text__dashed(*at);
   *at += pair->name_size;
-  if (pair->name_size == 0 || !text_equals(at))
+  if (pair->name_size == 0 || !text__equals(at))
     return 0;
   if (**at == '"') {
     const char *end = strchr(++*at, '"');

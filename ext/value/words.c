@@ -4,7 +4,7 @@
 ** engine/base/near.h does in C: without the case of ASCII letters, and with `-`
 ** as `_`.
 **
-** For the SQL of pipelines (data/pipeline/policy.c), whose policies and options
+** For the SQL of pipelines (data/pipeline/), whose policies and options
 ** are rows of tables.  emb never stores the collation in a schema.
 */
 #include "value.h"

@@ -60,7 +60,7 @@ enum { DRIFT_BANDWIDTH, DRIFT_GAMMA, DRIFT_MEDIAN, DRIFT_ESTIMATE };
 /* Parses a number above 0. */
 static int drift_positive(const char *name, const char *value, double *to,
                           char **err) {
-  size_t n = text_double(value, to);
+  size_t n = text__double(value, to);
   if (n == 0 || value[n] || !(*to > 0) || !isfinite(*to))
     return ext_error(err, SQLITE_ERROR, "%s must be a number above 0, got %s",
                      name, value);

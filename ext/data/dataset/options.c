@@ -98,13 +98,24 @@ static int samples_option_word(const char *const *words, const char *name,
                    near_text(&near));
 }
 
-static int samples_option_number(const char *name, const char *value,
-                                 uint64_t most, uint64_t *to, char **err) {
-  return text_whole(value, 0, most, to)
+static int samples_option_bytes(const char *name, const char *value,
+                                uint64_t most, uint64_t *to, char **err) {
+  const char *at = value;
+  return unit_size(&at, to) && *at == 0 && *to <= most
              ? SQLITE_OK
              : ext_error(err, SQLITE_ERROR,
-                         "%s must be a number from 0 to %llu, got %s", name,
-                         (unsigned long long)most, value);
+                         "%s must be a number of bytes from 0 to %llu, or a "
+                         "size like '4KiB', got %s",
+                         name, (unsigned long long)most, value);
+}
+
+/* Bytes, or records of CSV, which have no unit. */
+static int samples_option_header(struct ext_samples_options *options,
+                                 const char *value, char **err) {
+  uint64_t plain;
+  options->header_has_unit = !text_whole(value, 0, INT64_MAX, &plain);
+  return samples_option_bytes("header", value, INT64_MAX,
+                              &options->format.header, err);
 }
 
 static int samples_option_separator(const char *value, uint32_t *to,
@@ -134,7 +145,7 @@ static int samples_option_separator(const char *value, uint32_t *to,
 static int samples_option_size(const char *name, const char *value,
                                emb_samples_field *field, char **err) {
   uint64_t n = 0;
-  int rc = samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX, &n, err);
+  int rc = samples_option_bytes(name, value, EMB_SAMPLES_RECORD_MAX, &n, err);
   field->bytes = (uint32_t)n;
   return rc;
 }
@@ -143,8 +154,8 @@ static int samples_option_offset(const char *name, const char *value,
                                  emb_samples_field *field, char **err) {
   if (field->type == EMB_SAMPLES_NONE)
     field->type = TYPE_LATER;
-  return samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX, &field->at,
-                               err);
+  return samples_option_bytes(name, value, EMB_SAMPLES_RECORD_MAX, &field->at,
+                              err);
 }
 
 /* A column of CSV: its number from 0, or its name. */
@@ -175,12 +186,12 @@ static int samples_option_set(void *arg, int i, const char *value, char **err) {
     format->kind = word + EMB_SAMPLES_FIXED;
     return rc;
   case SAMPLES_OPTION_RECORD:
-    return samples_option_number(name, value, EMB_SAMPLES_RECORD_MAX,
-                                 &format->record, err);
+    return samples_option_bytes(name, value, EMB_SAMPLES_RECORD_MAX,
+                                &format->record, err);
   case SAMPLES_OPTION_HEADER:
-    return samples_option_number(name, value, INT64_MAX, &format->header, err);
+    return samples_option_header(options, value, err);
   case SAMPLES_OPTION_PREFIX:
-    rc = samples_option_number(name, value, 8, &number, err);
+    rc = samples_option_bytes(name, value, 8, &number, err);
     format->prefix = (uint32_t)number;
     return rc;
   case SAMPLES_OPTION_INDEX:
@@ -236,13 +247,13 @@ static int samples_option_argument(struct ext_samples_options *options,
                                    const char *text, uint64_t *seen,
                                    char **err) {
   const char *at = text_space(text);
-  size_t n = text_dashed(at), size;
+  size_t n = text__dashed(at), size;
   const char *name = at;
   struct near near;
   char *value;
   int i, rc;
   at += n;
-  if (n == 0 || !text_equals(&at))
+  if (n == 0 || !text__equals(&at))
     return ext_error(err, SQLITE_ERROR,
                      "cannot understand: %s; expected e.g. record=12", text);
   near_start(&near, name, n);
@@ -304,6 +315,10 @@ int ext_samples_options_finish(struct ext_samples_options *options,
   samples_drop_name(&format->label, &options->label_name);
   samples_drop_name(&format->timestamp, &options->timestamp_name);
   if (format->kind == EMB_SAMPLES_CSV) {
+    if (options->header_has_unit)
+      return ext_error(err, SQLITE_ERROR,
+                       "header of format=csv is a number of records, not of "
+                       "bytes");
     samples_finish_field(&format->label, 1, EMB_SAMPLES_BYTES, 0);
     samples_finish_field(&format->timestamp, 1, EMB_SAMPLES_INT, 0);
   } else {

@@ -70,6 +70,7 @@ struct ext_samples_options {
   char *label_name; /* of CSV columns, until their numbers are known */
   char *timestamp_name;
   int label_sized, timestamp_sized; /* given, not assumed */
+  int header_has_unit;              /* so it is in bytes */
   int is_cached;
 };
 void ext_samples_options_init(struct ext_samples_options *options);

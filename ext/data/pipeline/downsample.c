@@ -64,10 +64,10 @@ static const char down_thresholds_sql[] =
 static int check_batches(struct ext_pipeline *pipeline,
                          const struct ext_policy *policy, char **err) {
   static const char sql[] =
-      "SELECT 'batch_size * ratio / ratio_max must be a whole number from 1 on'"
-      " WHERE :batch_size IS NOT NULL AND (:batch_size * :ratio < :ratio_max"
-      " OR abs(:batch_size * :ratio / (:ratio_max * 1.0)"
-      "   - round(:batch_size * :ratio / (:ratio_max * 1.0))) > 1e-9)";
+      "SELECT 'batch_size * share / share_max must be a whole number from 1 on'"
+      " WHERE :batch_size IS NOT NULL AND (:batch_size * :share < :share_max"
+      " OR abs(:batch_size * :share / (:share_max * 1.0)"
+      "   - round(:batch_size * :share / (:share_max * 1.0))) > 1e-9)";
   struct ext_scope scope = {.db = pipeline->db,
                             .prefix = pipeline->prefix,
                             .options = policy->options};
@@ -157,7 +157,7 @@ static const char down_batches_sql[] =
     "   ORDER BY draw, place) AS rank"
     " FROM (SELECT *, %s AS draw FROM (%s\n))"
     " WINDOW batch AS (PARTITION BY place / :batch_size))"
-    " WHERE rank <= max(1, CAST(n * :ratio / (:ratio_max * 1.0) + 1e-9"
+    " WHERE rank <= max(1, CAST(n * :share / (:share_max * 1.0) + 1e-9"
     "   AS INTEGER)) ORDER BY place";
 
 /* Checks that all samples have a numeric measure, and no share is below 0.

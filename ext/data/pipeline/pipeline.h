@@ -15,7 +15,8 @@
 ** RUN       inform.c (new samples get positions), decide.c with ask.c (is it
 **           time to train?), select.c (on which samples?).  source.c reads the
 **           pipeline's row, scope.c runs SQL with named parameters, policy.c
-**           checks and prepares policies, tables.c knows the tables' names.
+**           prepares policies, options.c checks their options, tables.c knows
+**           the tables' names.
 ** CRASH     Each call is one savepoint: it is applied completely or not at
 **           all.  Nothing is kept in memory between calls.
 ** TRUST     A pipeline names SQL, which runs when one of these functions is
@@ -163,6 +164,14 @@ int ext_policy_prepare(struct ext_pipeline *pipeline,
 /* The column of that name, or -1 if there is none. */
 int ext_policy_column(sqlite3_stmt *statement, const char *name);
 
+/* ---- options.c ----------------------------------------------------------- */
+
+/* Checks the options of a policy.  scope: with "kind" and "policy".  *options:
+** the JSON with the defaults filled in, for sqlite3_free, also after an error.
+*/
+int ext_policy_options(const struct ext_scope *scope, const char *json,
+                       char **options, char **err);
+
 /* ---- ask.c: decisions of a trigger policy -------------------------------- */
 
 struct ext_part; /* part of a decision: a row of decision_part */
@@ -219,7 +228,7 @@ int ext_downsampling_check(struct ext_pipeline *pipeline,
 
 /* ---- take.c -------------------------------------------------------------- */
 
-/* Number of samples chosen from n, by the options ratio, ratio_max and
+/* Number of samples chosen from n, by the options share, share_max and
 ** limit. */
 int ext_take_size(const struct ext_scope *scope, sqlite3_int64 n,
                   sqlite3_int64 *size, char **err);

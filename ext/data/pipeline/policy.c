@@ -2,10 +2,8 @@
 **
 ** policy.c -- a policy: its row, its options, its statement.
 **
-** OPTIONS   A JSON object, {"policy": "random", "ratio": 10}.  A row of
-**           policy_option gives the values an option may have; the row belongs
-**           to the policy itself or to the policy `common` of its kind.  One
-**           SQL statement checks all options.
+** OPTIONS   A JSON object, {"policy": "random", "share": 0.1}; options.c checks
+**           it.
 ** TEXT      :name is a parameter (scope.c).  {name} is replaced by text: a
 **           source of the pipeline ({features} and {predictions}; a missing
 **           source has no rows), an option of type sql, or the name of a table
@@ -16,53 +14,6 @@
 SQLITE_EXTENSION_INIT3
 
 #include <string.h>
-
-/* The first complaint about an option, or no row. */
-static const char policy_wrong_sql[] =
-    "WITH known AS (SELECT * FROM {policy_option}"
-    "  WHERE kind = :kind AND policy IN (:policy, 'common')),"
-    " given AS (SELECT j.key, j.type AS is_type, j.atom, j.value, k.*"
-    "  FROM json_each(:json) j LEFT JOIN known k ON k.name = j.key"
-    "  WHERE j.key <> 'policy'),"
-    " judged AS (SELECT key, CASE"
-    "  WHEN name IS NULL THEN 'unknown option: ' || key || '; expected ' ||"
-    "    coalesce((SELECT group_concat(name, ', ') FROM known), 'none')"
-    "  WHEN is_type = 'null' AND NOT needed THEN NULL"
-    "  WHEN CASE type WHEN 'integer' THEN is_type <> 'integer'"
-    "    WHEN 'real' THEN is_type NOT IN ('integer', 'real')"
-    "    WHEN 'boolean' THEN is_type NOT IN ('true', 'false')"
-    "    WHEN 'number or text' THEN"
-    "      is_type NOT IN ('integer', 'real', 'text')"
-    "    WHEN 'object' THEN is_type <> 'object'"
-    "    WHEN 'array' THEN is_type <> 'array'"
-    "    WHEN 'object or array' THEN is_type NOT IN ('object', 'array')"
-    "    ELSE is_type <> 'text' END"
-    "    THEN key || ' must be ' || type || ', got ' || is_type"
-    "  WHEN type IN ('integer', 'real') AND (atom < least OR atom > most)"
-    "    THEN key || ' must be ' || CASE WHEN most IS NULL"
-    "      THEN 'at least ' || printf('%g', least)"
-    "      ELSE 'between ' || printf('%g and %g', least, most) END ||"
-    "      ', got ' || atom"
-    "  WHEN one_of IS NOT NULL AND"
-    "    NOT EXISTS(SELECT 1 FROM json_each(one_of) o"
-    "     WHERE given.atom = o.value COLLATE emb_word)"
-    "    THEN key || ' must be one of ' || one_of || ', got ' || atom"
-    "  END AS complaint FROM given)"
-    "SELECT complaint FROM judged WHERE complaint IS NOT NULL"
-    " UNION ALL SELECT 'option ' || name || ' is needed' FROM known"
-    "  WHERE needed AND name NOT IN (SELECT key FROM json_each(:json)) LIMIT 1";
-
-/* The defaults, and the options given; a word that is one of several is
-** written as in one_of. */
-static const char policy_complete_sql[] =
-    "SELECT json_patch(json_patch((SELECT json_group_object(name, \"default\")"
-    " FROM {policy_option} WHERE kind = :kind AND policy IN (:policy, 'common')"
-    " AND \"default\" IS NOT NULL), :json),"
-    " (SELECT json_group_object(j.key, o.value) FROM json_each(:json) j"
-    "  JOIN {policy_option} k ON k.kind = :kind"
-    "   AND k.policy IN (:policy, 'common') AND k.name = j.key"
-    "  JOIN json_each(k.one_of) o"
-    "  WHERE j.type = 'text' AND j.atom = o.value COLLATE emb_word))";
 
 /* ---- its text ------------------------------------------------------------ */
 
@@ -226,7 +177,6 @@ static int policy_find(struct ext_scope *scope, struct ext_policy *policy,
 int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
                     const char *json, struct ext_policy *policy, char **err) {
   struct ext_scope scope = {.db = pipeline->db, .prefix = pipeline->prefix};
-  char *wrong = NULL;
   int rc;
   memset(policy, 0, sizeof *policy);
   policy->kind = kind;
@@ -234,14 +184,9 @@ int ext_policy_read(struct ext_pipeline *pipeline, const char *kind,
   ext_scope_text(&scope, "json", json);
   rc = policy_find(&scope, policy, err);
   if (rc == SQLITE_OK)
-    rc = ext_scope_string(&scope, policy_wrong_sql, &wrong, err);
-  if (rc == SQLITE_OK && wrong)
-    rc = ext_error(err, SQLITE_ERROR, "%s", wrong);
-  if (rc == SQLITE_OK)
-    rc = ext_scope_string(&scope, policy_complete_sql, &policy->options, err);
+    rc = ext_policy_options(&scope, json, &policy->options, err);
   if (rc == SQLITE_OK)
     rc = policy_text(pipeline, policy, err);
-  sqlite3_free(wrong);
   return ext_pipeline_error(err, rc, "pipeline %s, %s policy%s%s",
                             pipeline->name, kind, policy->name ? " " : "",
                             policy->name ? policy->name : "");

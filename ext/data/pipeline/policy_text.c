@@ -22,13 +22,13 @@ const struct ext_policy_text ext_policy_texts[] = {
     " WHERE :first + :samples - 1 > :last AND :last > :evaluated\n"},
   {"trigger", "avoidable",
     "Triggers when the model has made `threshold` more mistakes than expected, summed over all intervals since the last trigger.  The first trigger comes at the first decision, because there is no model yet.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"threshold\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"number of mistakes beyond the expected ones\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"threshold\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"number of mistakes beyond the expected ones\"},{\"name\":\"expected_accuracy\",\"type\":\"share\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
     "-- Triggers when the model has made `threshold` more mistakes than expected, summed\n"
     "-- over all intervals since the last trigger.  The first trigger comes at the first\n"
     "-- decision, because there is no model yet.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
     "-- option threshold: real, 0 to, needed; number of mistakes beyond the expected ones\n"
-    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date\n"
     "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
     "at(position) AS (\n"
@@ -54,14 +54,14 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM at, measured\n"},
   {"trigger", "avoidable_count",
     "Triggers when the mistakes that a new model would have avoided cost as much as training it: their number since the last trigger, times the training time that one of them is worth, is compared with the expected training time (the view training_forecast).  The first trigger comes at the first decision.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"training_seconds_per_mistake\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the training time that one mistake is worth\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"training_seconds_per_mistake\",\"type\":\"time\",\"least\":0,\"needed\":1,\"about\":\"the training time that one mistake is worth\"},{\"name\":\"expected_accuracy\",\"type\":\"share\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
     "-- Triggers when the mistakes that a new model would have avoided cost as much as\n"
     "-- training it: their number since the last trigger, times the training time that one\n"
     "-- of them is worth, is compared with the expected training time (the view\n"
     "-- training_forecast).  The first trigger comes at the first decision.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
-    "-- option training_seconds_per_mistake: real, 0 to, needed; the training time that one mistake is worth\n"
-    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option training_seconds_per_mistake: time, 0 to, needed; the training time that one mistake is worth\n"
+    "-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date\n"
     "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
     "at(position) AS (\n"
@@ -92,7 +92,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  LEFT JOIN {training_forecast} f ON f.pipeline = :pipeline\n"},
   {"trigger", "avoidable_latency",
     "Triggers when the mistakes that a new model would have avoided have lasted long enough to be worth a training: the area under the curve of their number over time since the last trigger, times a factor, is compared with the expected training time (the view training_forecast).  The mistakes of an interval arrive evenly over its time, and last from then on.  The first trigger comes at the first decision.",
-    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"real\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
+    "[{\"name\":\"interval\",\"type\":\"integer\",\"least\":1,\"needed\":1,\"about\":\"samples between two decisions\"},{\"name\":\"avoidable_misclassification_latency_per_training_second\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"the factor\"},{\"name\":\"expected_accuracy\",\"type\":\"share\",\"least\":0,\"most\":1,\"needed\":1,\"about\":\"accuracy of a model that is up to date\"},{\"name\":\"allow_reduction\",\"type\":\"boolean\",\"default\":false,\"about\":\"an interval with fewer mistakes than expected reduces the sum\"}]",
     "-- Triggers when the mistakes that a new model would have avoided have lasted long\n"
     "-- enough to be worth a training: the area under the curve of their number over time\n"
     "-- since the last trigger, times a factor, is compared with the expected training time\n"
@@ -100,7 +100,7 @@ const struct ext_policy_text ext_policy_texts[] = {
     "-- time, and last from then on.  The first trigger comes at the first decision.\n"
     "-- option interval: integer, 1 to, needed; samples between two decisions\n"
     "-- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor\n"
-    "-- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date\n"
+    "-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date\n"
     "-- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum\n"
     "WITH\n"
     "at(position) AS (\n"
@@ -289,10 +289,10 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM at, measured\n"},
   {"trigger", "time",
     "Triggers after each period of the samples' timestamps.  A trigger ends before the first sample of the next period; periods without a sample are skipped.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"length of a period, in units of the timestamps\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of a period; default: the first sample\"}]",
+    "[{\"name\":\"every\",\"type\":\"time\",\"least\":0.000001,\"needed\":1,\"about\":\"length of a period, in units of the timestamps\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of a period; default: the first sample\"}]",
     "-- Triggers after each period of the samples' timestamps.  A trigger ends before the\n"
     "-- first sample of the next period; periods without a sample are skipped.\n"
-    "-- option every: real, 0.000001 to, needed; length of a period, in units of the timestamps\n"
+    "-- option every: time, 0.000001 to, needed; length of a period, in units of the timestamps\n"
     "-- option start: real; beginning of a period; default: the first sample\n"
     "WITH\n"
     "origin(at) AS (\n"
@@ -319,10 +319,10 @@ const struct ext_policy_text ext_policy_texts[] = {
     " WHERE NOT EXISTS(SELECT 1 FROM next) AND :last > :evaluated\n"},
   {"criterion", "quantile",
     "Worse than a quantile of the last values.  The first value triggers.",
-    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values compared with\"},{\"name\":\"quantile\",\"type\":\"real\",\"least\":0,\"most\":1,\"default\":0.05,\"about\":\"the share of the worst values\"}]",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values compared with\"},{\"name\":\"quantile\",\"type\":\"share\",\"least\":0,\"most\":1,\"default\":0.05,\"about\":\"the share of the worst values\"}]",
     "-- Worse than a quantile of the last values.  The first value triggers.\n"
     "-- option window: integer, 1 to, default 10; number of values compared with\n"
-    "-- option quantile: real, 0 to 1, default 0.05; the share of the worst values\n"
+    "-- option quantile: share, 0 to 1, default 0.05; the share of the worst values\n"
     "WITH\n"
     "past AS (\n"
     "  SELECT value FROM {decision_part}\n"
@@ -341,11 +341,11 @@ const struct ext_policy_text ext_policy_texts[] = {
     "  FROM (SELECT (SELECT threshold FROM bound) AS threshold)\n"},
   {"criterion", "rolling_average",
     "Worse than the average of the last values, by more than a deviation.  The first value triggers.",
-    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values in the average\"},{\"name\":\"deviation\",\"type\":\"real\",\"least\":0,\"default\":0.05,\"about\":\"the deviation allowed\"},{\"name\":\"absolute\",\"type\":\"boolean\",\"default\":false,\"about\":\"the deviation is a difference, not a share of the average\"}]",
+    "[{\"name\":\"window\",\"type\":\"integer\",\"least\":1,\"default\":10,\"about\":\"number of values in the average\"},{\"name\":\"deviation\",\"type\":\"share\",\"least\":0,\"default\":0.05,\"about\":\"the deviation allowed\"},{\"name\":\"absolute\",\"type\":\"boolean\",\"default\":false,\"about\":\"the deviation is a difference, not a share of the average\"}]",
     "-- Worse than the average of the last values, by more than a deviation.  The first\n"
     "-- value triggers.\n"
     "-- option window: integer, 1 to, default 10; number of values in the average\n"
-    "-- option deviation: real, 0 to, default 0.05; the deviation allowed\n"
+    "-- option deviation: share, 0 to, default 0.05; the deviation allowed\n"
     "-- option absolute: boolean, default false; the deviation is a difference, not a share of the average\n"
     "WITH past(average) AS (\n"
     "  SELECT avg(value) FROM (\n"
@@ -409,35 +409,36 @@ const struct ext_policy_text ext_policy_texts[] = {
     " ORDER BY draw\n"},
   {"selection", "common",
     "Options of every selection policy.",
-    "[{\"name\":\"tail\",\"type\":\"integer\",\"least\":0,\"about\":\"chooses from the samples of this trigger and of this many triggers before it; default: all\"},{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"about\":\"chooses ratio / ratio_max of the samples, at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"the ratio that means all samples\"},{\"name\":\"limit\",\"type\":\"integer\",\"least\":0,\"about\":\"maximum number of samples\"},{\"name\":\"warmup_triggers\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"number of first triggers in which new_data chooses and nothing is downsampled\"},{\"name\":\"downsampling\",\"type\":\"object or array\",\"about\":\"policies for emb_downsample\"},{\"name\":\"thresholds\",\"type\":\"array\",\"about\":\"for a list of downsampling policies: all but the last apply to triggers below the number given here\"}]",
+    "[{\"name\":\"tail\",\"type\":\"integer\",\"least\":0,\"about\":\"chooses from the samples of this trigger and of this many triggers before it; default: all\"},{\"name\":\"share\",\"type\":\"share\",\"least\":0,\"about\":\"chooses this share of the samples, at least one\"},{\"name\":\"share_max\",\"type\":\"share\",\"least\":0.000001,\"default\":1,\"about\":\"the share that means all samples\"},{\"name\":\"limit\",\"type\":\"integer\",\"least\":0,\"about\":\"maximum number of samples\"},{\"name\":\"warmup_triggers\",\"type\":\"integer\",\"least\":0,\"default\":0,\"about\":\"number of first triggers in which new_data chooses and nothing is downsampled\"},{\"name\":\"downsampling\",\"type\":\"object or array\",\"about\":\"policies for emb_downsample\"},{\"name\":\"thresholds\",\"type\":\"array\",\"about\":\"for a list of downsampling policies: all but the last apply to triggers below the number given here\"}]",
     "-- Options of every selection policy.\n"
     "-- option tail: integer, 0 to; chooses from the samples of this trigger and of this many triggers before it; default: all\n"
-    "-- option ratio: real, 0 to; chooses ratio / ratio_max of the samples, at least one\n"
-    "-- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples\n"
+    "-- option share: share, 0 to; chooses this share of the samples, at least one\n"
+    "-- option share_max: share, 0.000001 to, default 1; the share that means all samples\n"
     "-- option limit: integer, 0 to; maximum number of samples\n"
     "-- option warmup_triggers: integer, 0 to, default 0; number of first triggers in which new_data chooses and nothing is downsampled\n"
     "-- option downsampling: object or array; policies for emb_downsample\n"
     "-- option thresholds: array; for a list of downsampling policies: all but the last apply to triggers below the number given here\n"},
   {"selection", "freshness",
-    "Chooses unused samples (which no trigger has used) and used ones in a fixed ratio, as many as the ratio allows. At the first trigger all samples are unused.",
-    "[{\"name\":\"unused_ratio\",\"type\":\"real\",\"least\":1,\"most\":99,\"needed\":1,\"about\":\"percentage of unused samples in the selection\"}]",
-    "-- Chooses unused samples (which no trigger has used) and used ones in a fixed ratio,\n"
-    "-- as many as the ratio allows. At the first trigger all samples are unused.\n"
-    "-- option unused_ratio: real, 1 to 99, needed; percentage of unused samples in the selection\n"
+    "Chooses unused samples (which no trigger has used) and used ones in fixed shares, as many as the shares allow. At the first trigger all samples are unused.",
+    "[{\"name\":\"unused_share\",\"type\":\"share\",\"least\":0.01,\"most\":0.99,\"needed\":1,\"about\":\"share of unused samples in the selection\"}]",
+    "-- Chooses unused samples (which no trigger has used) and used ones in fixed shares,\n"
+    "-- as many as the shares allow. At the first trigger all samples are unused.\n"
+    "-- option unused_share: share, 0.01 to 0.99, needed; share of unused samples in the selection\n"
     "WITH\n"
     "there AS MATERIALIZED (\n"
     "  SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used\n"
     "    FROM {sample_state} WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),\n"
+    "-- A share like 0.7 is not exact in binary: 1 + 1e-14 makes up for its error.\n"
     "most AS (\n"
     "  SELECT CASE WHEN used = 0 THEN min(:size, unused)\n"
-    "              ELSE min(:size, unused * 100 / :unused_ratio,\n"
-    "                       used * 100 / (100.0 - :unused_ratio)) END AS n, there.*\n"
+    "              ELSE min(:size, unused / :unused_share * (1 + 1e-14),\n"
+    "                       used / (1 - :unused_share) * (1 + 1e-14)) END AS n, there.*\n"
     "    FROM there),\n"
     "share AS MATERIALIZED (\n"
     "  SELECT CASE WHEN used = 0 THEN n\n"
-    "              ELSE CAST(round(n * :unused_ratio / 100.0) AS INTEGER) END AS unused,\n"
+    "              ELSE CAST(round(n * :unused_share) AS INTEGER) END AS unused,\n"
     "         CASE WHEN used = 0 THEN 0\n"
-    "              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_ratio / 100.0) AS INTEGER)\n"
+    "              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_share) AS INTEGER)\n"
     "         END AS used\n"
     "    FROM most)\n"
     "SELECT sample_key FROM (\n"
@@ -515,10 +516,10 @@ const struct ext_policy_text ext_policy_texts[] = {
     "                       WHERE pipeline = :pipeline AND trigger = :trigger)\n"},
   {"downsampling", "common",
     "Options of every downsampling policy.",
-    "[{\"name\":\"ratio\",\"type\":\"real\",\"least\":0,\"needed\":1,\"about\":\"chooses ratio / ratio_max of the samples, at least one\"},{\"name\":\"ratio_max\",\"type\":\"real\",\"least\":0.000001,\"default\":100,\"about\":\"the ratio that means all samples\"},{\"name\":\"batch_size\",\"type\":\"integer\",\"least\":1,\"about\":\"chooses the share from each batch of this size; default: from all samples\"},{\"name\":\"period\",\"type\":\"integer\",\"least\":0,\"default\":1,\"about\":\"epochs between two choices; 0: chooses once\"}]",
+    "[{\"name\":\"share\",\"type\":\"share\",\"least\":0,\"needed\":1,\"about\":\"chooses this share of the samples, at least one\"},{\"name\":\"share_max\",\"type\":\"share\",\"least\":0.000001,\"default\":1,\"about\":\"the share that means all samples\"},{\"name\":\"batch_size\",\"type\":\"integer\",\"least\":1,\"about\":\"chooses the share from each batch of this size; default: from all samples\"},{\"name\":\"period\",\"type\":\"integer\",\"least\":0,\"default\":1,\"about\":\"epochs between two choices; 0: chooses once\"}]",
     "-- Options of every downsampling policy.\n"
-    "-- option ratio: real, 0 to, needed; chooses ratio / ratio_max of the samples, at least one\n"
-    "-- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples\n"
+    "-- option share: share, 0 to, needed; chooses this share of the samples, at least one\n"
+    "-- option share_max: share, 0.000001 to, default 1; the share that means all samples\n"
     "-- option batch_size: integer, 1 to; chooses the share from each batch of this size; default: from all samples\n"
     "-- option period: integer, 0 to, default 1; epochs between two choices; 0: chooses once\n"},
   {"downsampling", "craig",
@@ -688,9 +689,9 @@ const struct ext_policy_text ext_policy_texts[] = {
     " WHERE pipeline = :pipeline\n"},
   {"interval", "offset",
     "For each model, the time before or after the last sample it was trained on.",
-    "[{\"name\":\"length\",\"type\":\"real\",\"needed\":1,\"about\":\"length after that sample; negative: before it\"}]",
+    "[{\"name\":\"length\",\"type\":\"time\",\"needed\":1,\"about\":\"length after that sample; negative: before it\"}]",
     "-- For each model, the time before or after the last sample it was trained on.\n"
-    "-- option length: real, needed; length after that sample; negative: before it\n"
+    "-- option length: time, needed; length after that sample; negative: before it\n"
     "SELECT 'offset ' || m.model AS name, m.model AS model,\n"
     "       min(t.last_timestamp, t.last_timestamp + :length) AS begins,\n"
     "       max(t.last_timestamp, t.last_timestamp + :length) AS ends\n"
@@ -698,13 +699,13 @@ const struct ext_policy_text ext_policy_texts[] = {
     " WHERE m.pipeline = :pipeline AND :length <> 0\n"},
   {"interval", "periodic",
     "Around equally spaced moments, for example from two days before to one day after.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"time between two moments\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"the first moment; default: the first sample's\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"the last moment, at most; default: the last sample's\"},{\"name\":\"left\",\"type\":\"real\",\"needed\":1,\"about\":\"beginning of an interval, relative to its moment; negative: before it\"},{\"name\":\"right\",\"type\":\"real\",\"needed\":1,\"about\":\"end of an interval, relative to its moment\"}]",
+    "[{\"name\":\"every\",\"type\":\"time\",\"least\":0.000001,\"needed\":1,\"about\":\"time between two moments\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"the first moment; default: the first sample's\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"the last moment, at most; default: the last sample's\"},{\"name\":\"left\",\"type\":\"time\",\"needed\":1,\"about\":\"beginning of an interval, relative to its moment; negative: before it\"},{\"name\":\"right\",\"type\":\"time\",\"needed\":1,\"about\":\"end of an interval, relative to its moment\"}]",
     "-- Around equally spaced moments, for example from two days before to one day after.\n"
-    "-- option every: real, 0.000001 to, needed; time between two moments\n"
+    "-- option every: time, 0.000001 to, needed; time between two moments\n"
     "-- option start: real; the first moment; default: the first sample's\n"
     "-- option end: real; the last moment, at most; default: the last sample's\n"
-    "-- option left: real, needed; beginning of an interval, relative to its moment; negative: before it\n"
-    "-- option right: real, needed; end of an interval, relative to its moment\n"
+    "-- option left: time, needed; beginning of an interval, relative to its moment; negative: before it\n"
+    "-- option right: time, needed; end of an interval, relative to its moment\n"
     "WITH RECURSIVE moment(i, at) AS (\n"
     "  SELECT 0, coalesce(:start, :first_timestamp)\n"
     "   WHERE coalesce(:start, :first_timestamp) <= coalesce(:end, :last_timestamp)\n"
@@ -715,9 +716,9 @@ const struct ext_policy_text ext_policy_texts[] = {
     "SELECT 'period ' || i AS name, NULL AS model, at + :left AS begins, at + :right AS ends FROM moment\n"},
   {"interval", "slices",
     "Consecutive intervals, from a start to an end.",
-    "[{\"name\":\"every\",\"type\":\"real\",\"least\":0.000001,\"needed\":1,\"about\":\"length of an interval\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of the first interval; default: the first sample\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"end of the last interval, exclusive; default: the last sample\"}]",
+    "[{\"name\":\"every\",\"type\":\"time\",\"least\":0.000001,\"needed\":1,\"about\":\"length of an interval\"},{\"name\":\"start\",\"type\":\"real\",\"about\":\"beginning of the first interval; default: the first sample\"},{\"name\":\"end\",\"type\":\"real\",\"about\":\"end of the last interval, exclusive; default: the last sample\"}]",
     "-- Consecutive intervals, from a start to an end.\n"
-    "-- option every: real, 0.000001 to, needed; length of an interval\n"
+    "-- option every: time, 0.000001 to, needed; length of an interval\n"
     "-- option start: real; beginning of the first interval; default: the first sample\n"
     "-- option end: real; end of the last interval, exclusive; default: the last sample\n"
     "WITH RECURSIVE slice(i, begins, ends) AS (\n"

@@ -43,8 +43,8 @@ CREATE TABLE policy_option(
   kind      TEXT NOT NULL,
   policy    TEXT NOT NULL,
   name      TEXT NOT NULL,
-  type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'text', 'boolean',
-              'sql', 'number or text', 'object', 'array', 'object or array')),
+  type      TEXT NOT NULL CHECK(type IN ('integer', 'real', 'share', 'time', 'boolean',
+              'text', 'sql', 'number or text', 'object', 'array', 'object or array')),
   least     REAL,    -- of a number; NULL: no minimum
   most      REAL,
   one_of    TEXT CHECK(one_of IS NULL OR json_type(one_of) = 'array'), -- texts

@@ -1,15 +1,16 @@
 -- pipelines.sql -- the compared combinations of trigger and selection, each for
 -- two tasks.
 --
--- Read after ../schema.sql; the policies are those of ../triggers and
--- ../selection.  report.c has the combinations' names on the page.
+-- The tables are those of emb_pipeline_create(), and the policies those of
+-- ../triggers and ../selection.  report.c has the combinations' names on the page.
 
 BEGIN;
 
-ALTER TABLE pipeline ADD COLUMN task TEXT;
-ALTER TABLE pipeline ADD COLUMN combination TEXT;
+SELECT emb_pipeline_create();
+ALTER TABLE modyn_pipeline ADD COLUMN task TEXT;
+ALTER TABLE modyn_pipeline ADD COLUMN combination TEXT;
 -- 1: training continues from the last model, 0: it starts from scratch.
-ALTER TABLE pipeline ADD COLUMN warm INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE modyn_pipeline ADD COLUMN warm INTEGER NOT NULL DEFAULT 0;
 
 -- The current time of the replay; later entries are invisible.
 CREATE TABLE clock(now INTEGER NOT NULL);
@@ -49,9 +50,9 @@ INSERT INTO policy_text VALUES
   ('all',      '{"policy":"new_data"}'),
   ('new',      '{"policy":"new_data","tail":0}'),
   ('last',     '{"policy":"new_data","limit":500}'),
-  ('random',   '{"policy":"random","ratio":25}'),
-  ('balanced', '{"policy":"balanced","ratio":25}'),
-  ('loss',     '{"policy":"new_data","warmup_triggers":1,"downsampling":{"policy":"loss","ratio":25,"period":0}}');
+  ('random',   '{"policy":"random","share":0.25}'),
+  ('balanced', '{"policy":"balanced","share":0.25}'),
+  ('loss',     '{"policy":"new_data","warmup_triggers":1,"downsampling":{"policy":"loss","share":0.25,"period":0}}');
 
 CREATE TEMP TABLE combination AS
 SELECT column1 AS trigger, column2 AS selection, column3 AS warm FROM (VALUES
@@ -63,8 +64,8 @@ SELECT column1 AS trigger, column2 AS selection, column3 AS warm FROM (VALUES
   ('drift', 'all', 0), ('drift', 'last', 0),
   ('performance', 'last', 0));
 
-INSERT INTO pipeline(name, task, combination, warm, samples, predictions, lookback,
-                     trigger_policy, selection_policy)
+INSERT INTO modyn_pipeline(name, task, combination, warm, samples, predictions, lookback,
+                           trigger_policy, selection_policy)
 SELECT task || ', ' || combination, task, combination, warm, samples, 'prediction', 0,
        CASE trigger WHEN 'performance'
             THEN json_set(trigger_policy, '$.criterion.threshold', threshold)

@@ -75,7 +75,7 @@ static void read_entries(struct replay *replay) {
 static void make_intervals(struct replay *replay) {
   database_run(
       replay->db,
-      "INSERT INTO evaluation_interval(pipeline, name, begins, ends)"
+      "INSERT INTO modyn_evaluation_interval(pipeline, name, begins, ends)"
       " SELECT DISTINCT %lld, year, strftime('%%s', year || '-01-01') + 0,"
       "        strftime('%%s', (year + 1) || '-01-01') + 0"
       "   FROM entry WHERE year >= %d",
@@ -87,13 +87,13 @@ static char *column(sqlite3_stmt *statement, int number) {
 }
 
 static void set_pipeline(struct replay *replay) {
-  database_run(replay->db, "UPDATE pipeline SET seed = %lld",
+  database_run(replay->db, "UPDATE modyn_pipeline SET seed = %lld",
                (sqlite3_int64)replay->seed);
   sqlite3_stmt *statement =
       statement_new(replay->db, "SELECT task, combination, samples, warm,"
                                 " json_type(selection_policy, '$.downsampling')"
                                 " IS NOT NULL"
-                                " FROM pipeline WHERE pipeline = ?1");
+                                " FROM modyn_pipeline WHERE pipeline = ?1");
   sqlite3_bind_int64(statement, 1, replay->pipeline);
   if (!statement_step(statement)) {
     die("there is no pipeline %lld", replay->pipeline);
@@ -159,8 +159,9 @@ static void score(struct replay *replay, sqlite3_int64 now) {
   float *probability = need(count * replay->classes, sizeof(float));
   classifier_predict(&replay->classifier, entry, count, probability);
   sqlite3_stmt *statement = statement_new(
-      replay->db, "INSERT OR REPLACE INTO score(pipeline, sample_key, loss)"
-                  " VALUES (?1, ?2, -ln(?3))");
+      replay->db,
+      "INSERT OR REPLACE INTO modyn_score(pipeline, sample_key, loss)"
+      " VALUES (?1, ?2, -ln(?3))");
   database_run(replay->db, "BEGIN");
   for (size_t i = 0; i < count; i++) {
     double p = probability[i * replay->classes + replay->label[entry[i]]];
@@ -226,7 +227,7 @@ static void evaluate_on(struct replay *replay, sqlite3_int64 model,
   }
   if (count > 0) {
     database_run(replay->db,
-                 "INSERT INTO evaluation"
+                 "INSERT INTO modyn_evaluation"
                  " VALUES (%lld, %lld, 'accuracy', %.17g, %lld)",
                  model, interval, (double)right / (double)count,
                  (sqlite3_int64)count);
@@ -239,10 +240,10 @@ static void evaluate_on(struct replay *replay, sqlite3_int64 model,
 ** for which years it was the newest model that had seen nothing of them.  With
 ** --matrix, if there is at least one of these years, evaluates on all years. */
 static void evaluate(struct replay *replay, sqlite3_int64 model) {
-  sqlite3_stmt *statement =
-      statement_new(replay->db, "SELECT interval, begins, ends,"
-                                "       max(active) OVER () AS some, active"
-                                "  FROM evaluation_matrix WHERE model = ?1");
+  sqlite3_stmt *statement = statement_new(
+      replay->db, "SELECT interval, begins, ends,"
+                  "       max(active) OVER () AS some, active"
+                  "  FROM modyn_evaluation_matrix WHERE model = ?1");
   sqlite3_bind_int64(statement, 1, model);
   while (statement_step(statement)) {
     if (sqlite3_column_int(statement, replay->matrix ? 3 : 4)) {
@@ -260,7 +261,7 @@ static void evaluate(struct replay *replay, sqlite3_int64 model) {
 static void add_model(struct replay *replay, int64_t trigger, size_t samples) {
   database_run(
       replay->db,
-      "INSERT INTO trained_model(pipeline, trigger, parent, trained_at,"
+      "INSERT INTO modyn_trained_model(pipeline, trigger, parent, trained_at,"
       " samples) VALUES (%lld, %lld, nullif(%lld, 0),"
       " (julianday('now') - 2440587.5) * 86400, %lld)",
       replay->pipeline, (sqlite3_int64)trigger,
@@ -289,7 +290,7 @@ static void train(struct replay *replay, int64_t trigger, sqlite3_int64 now) {
   size_t epochs = count * EPOCHS < SEEN ? SEEN / count : EPOCHS;
   classifier_train(&replay->classifier, example, count, epochs, &random);
   database_run(replay->db,
-               "UPDATE trained_model SET training_seconds = %.17g"
+               "UPDATE modyn_trained_model SET training_seconds = %.17g"
                " WHERE model = %lld",
                seconds() - begun, replay->model);
   free(example);
@@ -309,7 +310,7 @@ static int64_t run(struct replay *replay, sqlite3_stmt *statement) {
 /* The beginning of the time that the first model has not seen. */
 static sqlite3_int64 after_first(struct replay *replay) {
   return 1 + database_number(replay->db,
-                             "SELECT max(last_timestamp) FROM trigger"
+                             "SELECT max(last_timestamp) FROM modyn_trigger"
                              " WHERE pipeline = %lld",
                              replay->pipeline);
 }
@@ -351,22 +352,25 @@ static void print_all(struct replay *replay, const char *sql) {
 }
 
 static void print_results(struct replay *replay) {
-  database_run(replay->db,
-               "CREATE TEMP VIEW counted AS SELECT * FROM prediction"
-               " WHERE timestamp >= %lld",
-               database_number(replay->db,
-                               "SELECT min(begins) FROM evaluation_interval"));
-  print_all(replay, "SELECT 'trainings', count(*) FROM trained_model UNION ALL"
-                    " SELECT 'samples', sum(samples) FROM trained_model"
-                    "  UNION ALL"
-                    " SELECT 'seconds', sum(training_seconds)"
-                    "   FROM trained_model");
+  database_run(
+      replay->db,
+      "CREATE TEMP VIEW counted AS SELECT * FROM prediction"
+      " WHERE timestamp >= %lld",
+      database_number(replay->db,
+                      "SELECT min(begins) FROM modyn_evaluation_interval"));
   print_all(replay,
-            "WITH year AS ("
-            "  SELECT name, value FROM evaluation"
-            "    JOIN evaluation_matrix USING (model, interval) WHERE active)"
-            " SELECT 'year ' || name, value FROM year UNION ALL"
-            " SELECT 'years', avg(value) FROM year");
+            "SELECT 'trainings', count(*) FROM modyn_trained_model UNION ALL"
+            " SELECT 'samples', sum(samples) FROM modyn_trained_model"
+            "  UNION ALL"
+            " SELECT 'seconds', sum(training_seconds)"
+            "   FROM modyn_trained_model");
+  print_all(
+      replay,
+      "WITH year AS ("
+      "  SELECT name, value FROM modyn_evaluation"
+      "    JOIN modyn_evaluation_matrix USING (model, interval) WHERE active)"
+      " SELECT 'year ' || name, value FROM year UNION ALL"
+      " SELECT 'years', avg(value) FROM year");
   print_all(replay, "WITH year AS ("
                     "  SELECT avg(label = prediction) AS value FROM counted"
                     "   GROUP BY strftime('%Y', timestamp, 'unixepoch'))"
@@ -381,11 +385,11 @@ static void print_results(struct replay *replay) {
   if (replay->matrix) {
     /* A model is named after the last year of its data. */
     print_all(replay,
-              "SELECT max((SELECT a.name - 1 FROM evaluation_matrix AS a"
+              "SELECT max((SELECT a.name - 1 FROM modyn_evaluation_matrix AS a"
               "             WHERE a.model = e.model AND active)) || ' on '"
               "       || i.name, value"
-              "  FROM evaluation AS e"
-              "  JOIN evaluation_interval AS i USING (interval)"
+              "  FROM modyn_evaluation AS e"
+              "  JOIN modyn_evaluation_interval AS i USING (interval)"
               " GROUP BY e.model, interval");
   }
 }

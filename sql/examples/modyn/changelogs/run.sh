@@ -46,8 +46,9 @@ export -f say job
 
 say "Change logs (sql/examples/modyn/changelogs/fetch.sh), parsed, and loaded by SQL"
 sql/examples/modyn/changelogs/fetch.sh "$modyn/cache" | "$modyn/parse" "$data/changelogs.db"
-for script in changelogs/load schema changelogs/pipelines; do
-  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" <"sql/examples/modyn/$script.sql"
+for script in load pipelines; do
+  sqlite3 -bail -cmd ".load $out/emb" "$data/changelogs.db" \
+    <"sql/examples/modyn/changelogs/$script.sql" >/dev/null
 done
 ask() {
   sqlite3 -bail "$data/changelogs.db" "$@"
@@ -71,12 +72,12 @@ else
   more=
   which=1
 fi
-say "Replays: $(ask "SELECT count(*) FROM pipeline WHERE $which") pipelines, seeds $seeds"
+say "Replays: $(ask "SELECT count(*) FROM modyn_pipeline WHERE $which") pipelines, seeds $seeds"
 for seed in $seeds; do
   ask -separator ' ' "
     SELECT $seed, pipeline,
            iif(combination IN ('year-all', 'year-new', 'year-new-warm'), 'yes', 'no')
-      FROM pipeline WHERE $which
+      FROM modyn_pipeline WHERE $which
      ORDER BY combination = 'quarter-all' DESC, combination LIKE '%-all' DESC, pipeline"
 done | sed "s/\$/ $more/" | xargs -P 2 -I{} bash -euc 'job {}'
 

@@ -1,6 +1,6 @@
 -- Worse than a quantile of the last values.  The first value triggers.
 -- option window: integer, 1 to, default 10; number of values compared with
--- option quantile: real, 0 to 1, default 0.05; the share of the worst values
+-- option quantile: share, 0 to 1, default 0.05; the share of the worst values
 WITH
 past AS (
   SELECT value FROM {decision_part}

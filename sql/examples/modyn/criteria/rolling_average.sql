@@ -1,7 +1,7 @@
 -- Worse than the average of the last values, by more than a deviation.  The first
 -- value triggers.
 -- option window: integer, 1 to, default 10; number of values in the average
--- option deviation: real, 0 to, default 0.05; the deviation allowed
+-- option deviation: share, 0 to, default 0.05; the deviation allowed
 -- option absolute: boolean, default false; the deviation is a difference, not a share of the average
 WITH past(average) AS (
   SELECT avg(value) FROM (

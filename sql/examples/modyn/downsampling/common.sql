@@ -1,5 +1,5 @@
 -- Options of every downsampling policy.
--- option ratio: real, 0 to, needed; chooses ratio / ratio_max of the samples, at least one
--- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples
+-- option share: share, 0 to, needed; chooses this share of the samples, at least one
+-- option share_max: share, 0.000001 to, default 1; the share that means all samples
 -- option batch_size: integer, 1 to; chooses the share from each batch of this size; default: from all samples
 -- option period: integer, 0 to, default 1; epochs between two choices; 0: chooses once

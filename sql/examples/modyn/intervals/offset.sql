@@ -1,5 +1,5 @@
 -- For each model, the time before or after the last sample it was trained on.
--- option length: real, needed; length after that sample; negative: before it
+-- option length: time, needed; length after that sample; negative: before it
 SELECT 'offset ' || m.model AS name, m.model AS model,
        min(t.last_timestamp, t.last_timestamp + :length) AS begins,
        max(t.last_timestamp, t.last_timestamp + :length) AS ends

@@ -1,5 +1,5 @@
 -- Consecutive intervals, from a start to an end.
--- option every: real, 0.000001 to, needed; length of an interval
+-- option every: time, 0.000001 to, needed; length of an interval
 -- option start: real; beginning of the first interval; default: the first sample
 -- option end: real; end of the last interval, exclusive; default: the last sample
 WITH RECURSIVE slice(i, begins, ends) AS (

@@ -1,7 +1,7 @@
 -- Options of every selection policy.
 -- option tail: integer, 0 to; chooses from the samples of this trigger and of this many triggers before it; default: all
--- option ratio: real, 0 to; chooses ratio / ratio_max of the samples, at least one
--- option ratio_max: real, 0.000001 to, default 100; the ratio that means all samples
+-- option share: share, 0 to; chooses this share of the samples, at least one
+-- option share_max: share, 0.000001 to, default 1; the share that means all samples
 -- option limit: integer, 0 to; maximum number of samples
 -- option warmup_triggers: integer, 0 to, default 0; number of first triggers in which new_data chooses and nothing is downsampled
 -- option downsampling: object or array; policies for emb_downsample

@@ -1,20 +1,21 @@
--- Chooses unused samples (which no trigger has used) and used ones in a fixed ratio,
--- as many as the ratio allows. At the first trigger all samples are unused.
--- option unused_ratio: real, 1 to 99, needed; percentage of unused samples in the selection
+-- Chooses unused samples (which no trigger has used) and used ones in fixed shares,
+-- as many as the shares allow. At the first trigger all samples are unused.
+-- option unused_share: share, 0.01 to 0.99, needed; share of unused samples in the selection
 WITH
 there AS MATERIALIZED (
   SELECT count(*) FILTER (WHERE used = 0) AS unused, count(*) FILTER (WHERE used > 0) AS used
     FROM {sample_state} WHERE pipeline = :pipeline AND position BETWEEN :low AND :high),
+-- A share like 0.7 is not exact in binary: 1 + 1e-14 makes up for its error.
 most AS (
   SELECT CASE WHEN used = 0 THEN min(:size, unused)
-              ELSE min(:size, unused * 100 / :unused_ratio,
-                       used * 100 / (100.0 - :unused_ratio)) END AS n, there.*
+              ELSE min(:size, unused / :unused_share * (1 + 1e-14),
+                       used / (1 - :unused_share) * (1 + 1e-14)) END AS n, there.*
     FROM there),
 share AS MATERIALIZED (
   SELECT CASE WHEN used = 0 THEN n
-              ELSE CAST(round(n * :unused_ratio / 100.0) AS INTEGER) END AS unused,
+              ELSE CAST(round(n * :unused_share) AS INTEGER) END AS unused,
          CASE WHEN used = 0 THEN 0
-              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_ratio / 100.0) AS INTEGER)
+              ELSE CAST(n AS INTEGER) - CAST(round(n * :unused_share) AS INTEGER)
          END AS used
     FROM most)
 SELECT sample_key FROM (

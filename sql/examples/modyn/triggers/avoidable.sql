@@ -3,7 +3,7 @@
 -- decision, because there is no model yet.
 -- option interval: integer, 1 to, needed; samples between two decisions
 -- option threshold: real, 0 to, needed; number of mistakes beyond the expected ones
--- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
+-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date
 -- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
 at(position) AS (

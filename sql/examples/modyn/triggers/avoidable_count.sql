@@ -3,8 +3,8 @@
 -- of them is worth, is compared with the expected training time (the view
 -- training_forecast).  The first trigger comes at the first decision.
 -- option interval: integer, 1 to, needed; samples between two decisions
--- option training_seconds_per_mistake: real, 0 to, needed; the training time that one mistake is worth
--- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
+-- option training_seconds_per_mistake: time, 0 to, needed; the training time that one mistake is worth
+-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date
 -- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
 at(position) AS (

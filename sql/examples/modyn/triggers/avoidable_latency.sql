@@ -5,7 +5,7 @@
 -- time, and last from then on.  The first trigger comes at the first decision.
 -- option interval: integer, 1 to, needed; samples between two decisions
 -- option avoidable_misclassification_latency_per_training_second: real, 0 to, needed; the factor
--- option expected_accuracy: real, 0 to 1, needed; accuracy of a model that is up to date
+-- option expected_accuracy: share, 0 to 1, needed; accuracy of a model that is up to date
 -- option allow_reduction: boolean, default false; an interval with fewer mistakes than expected reduces the sum
 WITH
 at(position) AS (

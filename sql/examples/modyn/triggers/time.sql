@@ -1,6 +1,6 @@
 -- Triggers after each period of the samples' timestamps.  A trigger ends before the
 -- first sample of the next period; periods without a sample are skipped.
--- option every: real, 0.000001 to, needed; length of a period, in units of the timestamps
+-- option every: time, 0.000001 to, needed; length of a period, in units of the timestamps
 -- option start: real; beginning of a period; default: the first sample
 WITH
 origin(at) AS (

@@ -53,57 +53,61 @@ TEST(texts) {
 
 TEST(texts_that_are_wrong) {
   static const char *const wrong[][2] = {
-      {"", "unknown gradients: ; expected none or average(...)"},
-      {"mean", "unknown gradients: mean; expected none or average(...)"},
-      {"averages",
-       "unknown gradients: averages; expected none or average(...)"},
-      {"nonesuch",
-       "unknown gradients: nonesuch; expected none or average(...)"},
-      {"average x", "gradients: what follows must be nothing, got x"},
-      {"average(max=2)x", "gradients: what follows must be nothing, got x"},
-      {"average(most=2)", "gradients: a part of average must be max=, expire= "
-                          "or outlier=, got most=2"},
-      {"average(max 2)",
-       "gradients: max must be a whole number from 1 to 65536, got max 2"},
-      {"average(,)",
-       "gradients: max must be a whole number from 1 to 65536, got "},
+      {"", "unknown gradients: ; expected none or average"},
+      {"mean", "unknown gradients: mean; expected none or average"},
+      {"averages", "unknown gradients: averages; expected none or average; did "
+                   "you mean average?"},
+      {"nonesuch", "unknown gradients: nonesuch; expected none or average"},
+      {"average x", "average: more text at the end: x"},
+      {"average(max=2)x", "average: more text at the end: x"},
+      {"average(most=2)", "average: unknown parameter: most; expected max, "
+                          "expire or outlier"},
+      {"average(max 2)", "average: expected = after max, got \"2\""},
+      {"average(,)", "average: expected a parameter, got \",\""},
       {"average(max=0)",
-       "gradients: max must be a whole number from 1 to 65536, got 0"},
+       "average: max must be a whole number between 1 and 65536, got 0"},
       {"average(max=65537)",
-       "gradients: max must be a whole number from 1 to 65536, got 65537"},
+       "average: max must be a whole number between 1 and 65536, got 65537"},
       {"average(max=-1)",
-       "gradients: max must be a whole number from 1 to 65536, got -1"},
-      {"average(max=2, max=3)", "gradients: max is given twice"},
-      {"average(max=2 expire=1s)", "gradients: what follows a part must be a "
-                                   "comma or ), got expire=1s"},
-      {"average(max=2", "gradients: what follows a part must be a comma or ), "
-                        "got nothing"},
-      {"average(expire=0ms)", "gradients: expire must be a time from 1ms to "
-                              "24h, like 500ms or 2s, got 0ms"},
-      {"average(expire=25h)", "gradients: expire must be a time from 1ms to "
-                              "24h, like 500ms or 2s, got 25h"},
-      {"average(expire=500)", "gradients: expire must be a time from 1ms to "
-                              "24h, like 500ms or 2s, got 500"},
-      {"average(expire=2 days)", "gradients: expire must be a time from 1ms "
-                                 "to 24h, like 500ms or 2s, got 2 days"},
-      {"average(outlier=max)",
-       "gradients: outlier must be none, norm(z), mad(z), cosine(c) or trim(p),"
-       " got max"},
-      {"average(outlier=norm(0))", "gradients: outlier=norm(...) must be a "
-                                   "number above 0, got 0"},
-      {"average(outlier=norm())", "gradients: outlier=norm(...) must be a "
-                                  "number above 0, got "},
-      {"average(outlier=mad(-1))", "gradients: outlier=mad(...) must be a "
-                                   "number above 0, got -1"},
-      {"average(outlier=cosine(1.1))", "gradients: outlier=cosine(...) must be "
-                                       "a number from -1 to 1, got 1.1"},
-      {"average(outlier=trim(0.5))", "gradients: outlier=trim(...) must be a "
-                                     "number above 0 and below 0.5, got 0.5"},
-      {"average(outlier=trim(0.1)", "gradients: what follows a part must be a "
-                                    "comma or ), got nothing"},
-      {"average(outlier=trim(0.1 0.2))",
-       "gradients: outlier=trim(...) must be a number above 0 and below 0.5, "
-       "got 0.1 0.2"},
+       "average: max must be a whole number between 1 and 65536, got -1"},
+      {"average(max=1.5)",
+       "average: max must be a whole number between 1 and 65536, got 1.5"},
+      {"average(max=2, max=3)", "average: max is given twice"},
+      {"average(max=2 expire=1s)",
+       "average: expected , or ), got \"expire=1s\""},
+      {"average(max=2", "average: expected , or ), got \"\""},
+      {"average(expire=0ms)",
+       "average: expire must be between 0.001 s and 86400 s, got 0ms"},
+      {"average(expire=25h)",
+       "average: expire must be between 0.001 s and 86400 s, got 25h"},
+      {"average(expire=500)",
+       "average: expire is not a time with a unit like 500ms or 2s: \"500\""},
+      {"average(expire=2 days)",
+       "average: expire must be between 0.001 s and 86400 s, got 2 days"},
+      {"average(expire=2 moons, max=3)", "average: expire is not a time with a "
+                                         "unit like 500ms or 2s: \"2 moons\""},
+      {"average(outlier=max)", "unknown outlier: max; expected none, norm, "
+                               "mad, cosine or trim; did you mean mad?"},
+      {"average(1, 2s, best)",
+       "unknown outlier: best; expected none, norm, mad, cosine or trim"},
+      {"average(max=1, mad)",
+       "average: a value after one with a name needs a name too, got \"mad\""},
+      {"average(outlier=norm(0))",
+       "norm: z must be above 0 and below 1e9, got 0"},
+      {"average(outlier=norm(,))", "norm: expected a parameter, got \",\""},
+      {"average(outlier=mad(-1))",
+       "mad: z must be above 0 and below 1e9, got -1"},
+      {"average(outlier=cosine(1.1))",
+       "cosine: c must be between -1 and 1, got 1.1"},
+      {"average(outlier=cosine(1, 1))",
+       "cosine: more values than parameters, got \"1\""},
+      {"average(outlier=trim(0.5))",
+       "trim: p must be above 0 and below 0.5, got 0.5"},
+      {"average(outlier=trim(x%))", "trim: unknown parameter: x; expected p"},
+      {"average(outlier=trim(p=x%))",
+       "trim: p is not a share like 0.25 or 25%: \"x%\""},
+      {"average(outlier=trim(0.1)", "average: expected , or ), got \"\""},
+      {"average(outlier=trim(0.1 0.2))", "trim: expected , or ), got \"0.2\""},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     emb_err err = {0, ""};
