@@ -65,7 +65,19 @@ def test_each_sample_comes_once(path: Path, workers: int) -> None:
     ]
 
 
-class Rows(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_rows_by_their_ids(path: Path, workers: int) -> None:
+    ids = "SELECT id FROM ratings WHERE user = 3"
+    rows = layers.Rows(path, ids, "SELECT user, rating FROM ratings WHERE id = ?")
+    loader = torch.utils.data.DataLoader(rows, batch_size=4, num_workers=workers, shuffle=True)
+    users, ratings = (torch.cat(column).tolist() for column in zip(*loader))
+    assert users == [3] * len(rows)
+    assert sorted(ratings) == [i / 2 for i in range(N) if i % 7 == 3]
+    with pytest.raises(sqlite_emb.Error, match="the id 999"):
+        layers.Rows(path, [999], rows.sql)[0]
+
+
+class Vectors(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
     """Reads vectors in a worker."""
 
     def __init__(self, table: sqlite_emb.Table) -> None:
@@ -89,7 +101,7 @@ def test_tables_in_workers(path: Path, first: str) -> None:
         table.database.handle().close()
         table = sqlite_emb.Table(path, "items")
     for _ in range(2):
-        loader = torch.utils.data.DataLoader(Rows(table), batch_size=5, num_workers=2)
+        loader = torch.utils.data.DataLoader(Vectors(table), batch_size=5, num_workers=2)
         assert torch.cat(list(loader)).tolist() == np.arange(20).reshape(10, 2).tolist()
         table.put([11], [[1, 1]])
     assert sum(clock for clock, in table.database.handle().rows("SELECT clock FROM items")) == 0

@@ -13,7 +13,7 @@ PyTorch, as usual.
 """
 
 from .ahead import Ahead
-from .data import Query, Samples
+from .data import Query, Rows, Samples
 from .embedding import Collection, Embedding, EmbeddingBag
 
-__all__ = ["Ahead", "Collection", "Embedding", "EmbeddingBag", "Query", "Samples"]
+__all__ = ["Ahead", "Collection", "Embedding", "EmbeddingBag", "Query", "Rows", "Samples"]

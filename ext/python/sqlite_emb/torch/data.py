@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 import torch.distributed
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from ..arrays import pack_keys
 from ..connection import Database
+from ..errors import Error
 
-__all__ = ["Query", "Samples"]
+__all__ = ["Query", "Rows", "Samples"]
 
 
 def _part() -> tuple[int, int]:
@@ -68,6 +70,35 @@ class Query(IterableDataset):  # type: ignore[type-arg]
                 f"WHERE ({column} % {parts} + {parts}) % {parts} = {part}",
                 *self.arguments,
             )
+
+
+class Rows(Dataset):  # type: ignore[type-arg]
+    """Rows by their ids, for a `DataLoader` that shuffles; a map-style dataset.
+
+    connection  of the database, or its path
+    ids         an array of ids; or a SELECT of them, which is run once, at once
+    sql         a SELECT of one row with one parameter, its id:
+                'SELECT user, item, rating FROM ratings WHERE id = ?'
+
+    rows[i] is the row of ids[i], a tuple.
+    """
+
+    def __init__(self, connection: Any, ids: Any, sql: str) -> None:
+        self.database = Database(connection)
+        if isinstance(ids, str):
+            ids = [id for id, in self.database.handle().rows(ids)]
+        self.ids = pack_keys(ids)[0]
+        self.sql = sql
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, i: int) -> tuple[Any, ...]:
+        id = int(self.ids[i])
+        row: tuple[Any, ...] | None = self.database.handle().row(self.sql, id)
+        if row is None:
+            raise Error(f"emb: the SELECT of Rows has no row for the id {id}")
+        return row
 
 
 class Samples(IterableDataset):  # type: ignore[type-arg]
