@@ -298,3 +298,28 @@ def test_connect(tmp_path: Path) -> None:
     with pytest.raises(sqlite_emb.Error, match="unable to open"):
         sqlite_emb.connect(tmp_path / "no" / "app.db")
     assert os.listdir(tmp_path) == ["app.db"]
+
+
+def test_paths(tmp_path: Path) -> None:
+    """A table that is made makes its database; one that is opened does not."""
+    with pytest.raises(sqlite_emb.Error, match="no.db"):
+        sqlite_emb.Table(tmp_path / "no.db", "items")
+    assert os.listdir(tmp_path) == []
+    sqlite_emb.Table.create(tmp_path / "yes.db", "items", 2).put([1], [[1, 2]])
+    assert sqlite_emb.Table(tmp_path / "yes.db", "items").get(1).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("wrong", [5, None, object()])
+def test_no_connections(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="no connection"):
+        sqlite_emb.Table(wrong, "items")
+
+
+def test_closed_connections(tmp_path: Path) -> None:
+    db = sqlite_emb.connect(tmp_path / "app.db")
+    table = sqlite_emb.Table.create(db, "items", 2)
+    db.close()
+    with pytest.raises(sqlite_emb.Error, match="closed"):
+        table.get([1])
+    with pytest.raises(sqlite_emb.Error, match="closed"):
+        sqlite_emb.Table(db, "items")

@@ -299,6 +299,8 @@ def test_names(tmp_path: Path) -> None:
             assert table.delete([1]) == 1 and len(table) == 0
     again = sqlite_emb.Table.create(db, "a b", 2, if_not_exists=True)
     assert again.dim == 2
+    with pytest.raises(sqlite_emb.ShapeError, match="rows of 2 floats, not 3"):
+        sqlite_emb.Table.create(db, "a b", 3, if_not_exists=True)
     with pytest.raises(sqlite_emb.Error, match="already exists"):
         sqlite_emb.Table.create(db, "a b", 2)
     db.execute("CREATE TABLE plain(a)")
@@ -323,6 +325,11 @@ def test_options(db: Any) -> None:
         sqlite_emb.Table.create(db, "items", 2, memroy="1GB")
     with pytest.raises(sqlite_emb.DTypeError, match="float32"):
         sqlite_emb.Table.create(db, "items", 2, dtype="int8")
+    for dim in ("8", 8.5, None):
+        with pytest.raises(sqlite_emb.DTypeError, match="whole number"):
+            sqlite_emb.Table.create(db, "items", dim)  # type: ignore[arg-type]
+    with pytest.raises(sqlite_emb.Error, match="dimension must be"):
+        sqlite_emb.Table.create(db, "items", 0)
     table = sqlite_emb.Table.create(
         db, "items", 2, initializer="constant(value=7)", warm=False, staleness=4, timeout=100
     )

@@ -44,7 +44,7 @@ def connect(
     try:
         connection = sqlite3.connect(path, timeout=timeout, **options)
     except sqlite3.Error as error:
-        raise translated(error) from error
+        raise _at(path, error) from error
     try:
         return load(connection)
     except BaseException:
@@ -199,21 +199,27 @@ class Database:
 
     connection  of sqlite3, apsw or SQLAlchemy, which this thread uses; or a path
     schema      the database of that connection, as ATTACH named it
+    create      makes the file of a path, if there is none
     """
 
-    def __init__(self, connection: Any, schema: str = "main") -> None:
+    def __init__(self, connection: Any, schema: str = "main", *, create: bool = False) -> None:
         self._local = _Local()
         if hasattr(connection, "url"):  # an Engine lends its connections; this needs its own
             connection = _path_of(connection)
         if isinstance(connection, (str, os.PathLike)):
             self.driver, self.schema = "sqlite3", "main"
             self.path = os.path.abspath(connection)
+            if create and not os.path.exists(self.path):
+                connect(self.path).close()
             self.handle()
             return
         raw = _raw(connection)
         self.driver = type(raw).__module__.partition(".")[0]
         self.schema = schema
-        load(raw)
+        try:
+            load(raw)
+        except sqlite3.ProgrammingError as error:  # it is closed, or another thread's
+            raise translated(error) from error
         self._local.handle = handle = Handle(raw, own=False)
         self.path = _file_of(handle, schema)
 
@@ -269,7 +275,7 @@ def _path_of(engine: Any) -> str:
 
 def _raw(connection: Any) -> Any:
     """The driver's connection of one of SQLAlchemy."""
-    if hasattr(connection, "in_transaction") and hasattr(connection, "get_bind"):  # a Session
+    if hasattr(connection, "get_bind"):  # a Session
         connection = connection.connection()
     proxy = getattr(connection, "connection", None)
     return getattr(proxy, "dbapi_connection", connection)
@@ -305,4 +311,11 @@ def _open(driver: str, path: str) -> Any:
         uri += "?mode=" + ("ro" if _in_data_loader() else "rw")
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     except Exception as error:
-        raise translated(error) from error
+        raise _at(path, error) from error
+
+
+def _at(path: str | os.PathLike[str], error: Exception) -> Error:
+    """An error of opening a file, with the path."""
+    new = translated(error)
+    new.args = (f"{new}: {os.fspath(path)}",)
+    return new

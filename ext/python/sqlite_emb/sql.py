@@ -23,7 +23,7 @@ def create_table(
     """CREATE VIRTUAL TABLE; place is the quoted name, with its schema."""
     kind = {"float32": "FLOAT", "float16": "FLOAT16"}[dtype]
     parts = [f"{quoted(key)} {'TEXT' if text_keys else 'INTEGER'} PRIMARY KEY"]
-    parts += [f"{quoted(column)} {kind}[{int(dim)}]" for column, dim in vectors.items()]
+    parts += [f"{quoted(column)} {kind}[{dim}]" for column, dim in vectors.items()]
     parts += [f"+{quoted(column)} {what}" for column, what in columns.items()]
     parts += [f"{name}={literal(value)}" for name, value in settings.items()]
     exists = "IF NOT EXISTS " if if_not_exists else ""

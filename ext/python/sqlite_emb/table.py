@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -96,21 +97,24 @@ class Table:
         text_keys      keys are texts, not integers
         key            name of the key's column
         columns        auxiliary columns with their types: {'label': 'INTEGER INDEXED'}
-        if_not_exists  an existing table of this name is returned as it is
+        if_not_exists  an existing table of this name is returned as it is, whatever its
+                       options; its rows must be as long
         settings       options of the table: memory='1GB', optimizer='adagrad(lr=0.05)'
 
         The table is made in the connection's transaction, if it has one.
         """
-        database = (
-            connection if isinstance(connection, Database) else Database(connection, schema)
-        )
+        database = connection
+        if not isinstance(connection, Database):
+            database = Database(connection, schema, create=True)
+        vectors = dim if isinstance(dim, Mapping) else {"vector": dim}
+        dims = [_whole(one) for one in vectors.values()]
         stored = str(np.dtype(dtype))
         if stored not in ("float32", "float16"):
             raise DTypeError(f"dtype is {dtype!r}, and must be 'float32' or 'float16'")
         database.handle().rows(
             create_table(
                 f"{quoted(database.own_schema)}.{quoted(name)}",
-                dim if isinstance(dim, Mapping) else {"vector": dim},
+                dict(zip(vectors, dims)),
                 dtype=stored,
                 text_keys=text_keys,
                 key=key,
@@ -119,7 +123,12 @@ class Table:
                 settings=settings,
             )
         )
-        return cls(database, name)
+        table = cls(database, name)
+        if if_not_exists and table.dim != sum(dims):
+            raise ShapeError(
+                f"the table {name} exists, with rows of {table.dim} floats, not {sum(dims)}"
+            )
+        return table
 
     def __repr__(self) -> str:
         where = self.database.path or "a temporary database"
@@ -730,6 +739,13 @@ class Table:
             snapshot,
         )
         return self._shaped(blob or b"", shape, None)
+
+
+def _whole(dim: Any) -> int:
+    try:
+        return operator.index(dim)
+    except TypeError as error:
+        raise DTypeError(f"dim is {dim!r}, and must be a whole number") from error
 
 
 def _floats(blob: bytes, shape: Shape) -> Float32:
