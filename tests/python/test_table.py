@@ -198,6 +198,23 @@ def test_several_vectors(db: Any) -> None:
     assert table.nearest([7, 8, 9], 1, column="body, text").keys.tolist() == [2]
     with pytest.raises(sqlite_emb.Error, match="text"):
         table.get([1], column="text")
+    table.put([1, 3], [[7, 7], [8, 8]], column="title")
+    assert table.get([1, 3]).tolist() == [[7, 7, 2, 3, 4], [8, 8, 0, 0, 0]]
+    assert table.add([3, 9], [[1, 2, 3], [1, 1, 1]], column="body, text") == 1
+    assert table.get(3).tolist() == [8, 8, 1, 2, 3]
+    for peek in (False, True):
+        bags = table.bag([1, 3], [0], column="title", peek=peek)
+        assert bags.tolist() == [[15, 15]]
+    with pytest.raises(sqlite_emb.ShapeError, match=r"need \[1, 2\]"):
+        table.put([1], [[1, 2, 3]], column="title")
+
+
+def test_gradients_of_one_vector(db: Any) -> None:
+    table = sqlite_emb.Table.create(db, "pages", {"a": 1, "b": 2}, optimizer="sgd(lr=1)")
+    table.put([1], [[1, 1, 1]])
+    table.apply([1, 1], [[1], [1]], column="a")
+    table.bag_apply([1], [0], [[3, 4]], column="b")
+    assert table.get(1).tolist() == [-1, -2, -3]
 
 
 def test_samples(db: Any) -> None:

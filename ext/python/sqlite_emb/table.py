@@ -210,6 +210,7 @@ class Table:
         *,
         weights: Any = None,
         include_last_offset: bool = False,
+        column: str | None = None,
         peek: bool = False,
     ) -> Float32:
         """Sums or means of rows, one for each bag: float32 [bags, dim].
@@ -219,14 +220,16 @@ class Table:
                  [bags + 1], and the last is n
         mode     'sum', 'mean' or 'sqrtn'
         weights  of the keys, float32 of their shape
+        column   only the vectors of this column
         peek     do not count the read, as `peek`
         """
         bags = pack_bags(self._pack(keys), offsets, mode, weights, include_last_offset)
         if peek:
-            rows = _floats(self._call("emb_peek", bags.keys, None), (-1, self.dim))
+            rows = _floats(self._call("emb_peek", bags.keys, column), (-1, self._dim(column)))
             return pooled(rows, bags)
-        blob = self._function("emb_bag", bags.keys, bags.offsets, bags.how, bags.weights)
-        return _floats(blob or b"", (bags.number, self.dim))
+        arguments = bags.keys, bags.offsets, bags.how, bags.weights, _of(column)
+        blob = self._function("emb_bag", *arguments)
+        return _floats(blob or b"", (bags.number, self._dim(column)))
 
     def nearest(
         self,
@@ -255,7 +258,7 @@ class Table:
         of shape [queries, k], or [k] for one query.  Where there are fewer than k rows, keys
         are -1 (None for texts) and distances infinity.
         """
-        dim = self._dim(column) if column is not None else self._first_dim()
+        dim = self._dim(column or self._first)
         array = np.asarray(queries)
         shape = array.shape[:-1]
         if array.ndim not in (1, 2):
@@ -369,21 +372,20 @@ class Table:
         vectors: Vectors,
         *,
         updated_at: float | None = None,
+        column: str | None = None,
         cast: bool = False,
     ) -> int:
         """Writes vectors at once, outside any transaction; returns the number of keys.
 
         vectors     of the shape of the keys and `dim`
+        column      writes only this column; `dim` is its length.  So for `add`, `apply`
+                    and `bag_apply`
         updated_at  seconds since 1970, on a table with track='data'
         cast        round float64 and large integers
         """
         packed, shape = self._pack(keys)
-        rows = self._rows(vectors, shape, "vectors", cast)
-        return int(
-            self._handle().value(
-                "SELECT emb_put(?, ?, ?, ?)", self._function_name(), packed, rows, updated_at
-            )
-        )
+        rows = self._rows(vectors, shape, "vectors", cast, column)
+        return int(self._function("emb_put", packed, rows, updated_at, _of(column)))
 
     def add(
         self,
@@ -391,17 +393,14 @@ class Table:
         deltas: Vectors,
         *,
         updated_at: float | None = None,
+        column: str | None = None,
         cast: bool = False,
     ) -> int:
         """Adds to the vectors of existing keys, at once and atomically for each key; returns
         the number of keys found.  Deltas of a repeated key add up."""
         packed, shape = self._pack(keys)
-        rows = self._rows(deltas, shape, "deltas", cast)
-        return int(
-            self._handle().value(
-                "SELECT emb_rmw(?, ?, ?, ?)", self._function_name(), packed, rows, updated_at
-            )
-        )
+        rows = self._rows(deltas, shape, "deltas", cast, column)
+        return int(self._function("emb_rmw", packed, rows, updated_at, _of(column)))
 
     def apply(
         self,
@@ -411,6 +410,7 @@ class Table:
         lr: float | None = None,
         step: int | None = None,
         updated_at: float | None = None,
+        column: str | None = None,
         cast: bool = False,
     ) -> int:
         """Makes a step of the table's optimizer with each gradient, at once; returns the
@@ -420,18 +420,9 @@ class Table:
         lr, step   replace the optimizer's learning rate, and the row's number of steps
         """
         packed, shape = self._pack(keys)
-        rows = self._rows(gradients, shape, "gradients", cast)
-        return int(
-            self._handle().value(
-                "SELECT emb_apply(?, ?, ?, ?, ?, ?)",
-                self._function_name(),
-                packed,
-                rows,
-                lr,
-                step,
-                updated_at,
-            )
-        )
+        rows = self._rows(gradients, shape, "gradients", cast, column)
+        how = lr, step, updated_at, _of(column)
+        return int(self._function("emb_apply", packed, rows, *how))
 
     def bag_apply(
         self,
@@ -444,14 +435,17 @@ class Table:
         include_last_offset: bool = False,
         lr: float | None = None,
         step: int | None = None,
+        column: str | None = None,
         cast: bool = False,
     ) -> int:
         """Applies the gradients of the vectors that `bag` returned, float32 [bags, dim];
         returns the number of keys found."""
         bags = pack_bags(self._pack(keys), offsets, mode, weights, include_last_offset)
-        rows = self._rows(gradients, (bags.number,), "gradients", cast)
-        arguments = bags.keys, bags.offsets, bags.how, rows, bags.weights, lr, step
-        return int(self._function("emb_bag_apply", *arguments))
+        rows = self._rows(gradients, (bags.number,), "gradients", cast, column)
+        how = bags.weights, lr, step, None, _of(column)
+        return int(
+            self._function("emb_bag_apply", bags.keys, bags.offsets, bags.how, rows, *how)
+        )
 
     def insert(self, keys: Keys, vectors: Vectors, *, cast: bool = False) -> int:
         """Writes vectors as part of the connection's transaction, together with its ordinary
@@ -662,6 +656,7 @@ class Table:
             raise Error(f"emb: the table {self.name} {what}; Table.create() makes one")
         self._key, kind = next((name, kind) for name, kind, pk, _ in columns if pk)
         self.text_keys = kind == "TEXT"
+        self._first = columns[1][0]  # the first vector
         hidden = {name for name, _, _, how in columns if how == 1}
         self._command = self.name if self.name in hidden else "command"
 
@@ -670,18 +665,6 @@ class Table:
             packed = self._pack(["" if self.text_keys else 0])[0]
             self._dims[column] = len(self._call("emb_peek", packed, column)) // 4
         return self._dims[column]
-
-    def _first_dim(self) -> int:
-        return self._dim(self._vectors()[0]) if len(self._vectors()) > 1 else self.dim
-
-    def _vectors(self) -> list[str]:
-        """Names of the vector columns."""
-        names: str = self._handle().value(
-            "SELECT vector FROM emb_tables WHERE name = ? AND schema = ?",
-            self.name,
-            self.database.own_schema,
-        )
-        return names.split(", ")
 
     def _pack(self, keys: Keys) -> tuple[Any, Shape]:
         return pack_texts(keys) if self.text_keys else pack_keys(keys)
@@ -694,23 +677,21 @@ class Table:
         return unpack_texts(json.loads(keys) if keys else [])
 
     def _call(self, function: str, packed: Any, column: str | None) -> bytes:
-        name = self._function_name()
+        """`emb_get` or `emb_peek`."""
         if column is None:
-            return self._handle().value(f"SELECT {function}(?, ?)", name, packed) or b""
-        return (
-            self._handle().value(
-                f"SELECT {function}(?, ?, ?)", name, packed, f"column={option(column)}"
-            )
-            or b""
-        )
+            sql = f"SELECT {function}(?, ?)"
+            return self._handle().value(sql, self._function_name(), packed) or b""
+        return self._function(function, packed, _of(column)) or b""
 
-    def _rows(self, vectors: Vectors, shape: Shape, what: str, cast: bool) -> Float32:
-        """Whole rows of the table, for keys of this shape."""
+    def _rows(
+        self, vectors: Vectors, shape: Shape, what: str, cast: bool, column: str | None = None
+    ) -> Float32:
+        """Rows of the table, or of a column, for keys of this shape."""
         try:
-            return pack_vectors(vectors, shape, self.dim, what, cast)
+            return pack_vectors(vectors, shape, self._dim(column), what, cast)
         except ShapeError:
             self._dims.clear()  # the table may have been made again
-            return pack_vectors(vectors, shape, self.dim, what, cast)
+            return pack_vectors(vectors, shape, self._dim(column), what, cast)
 
     def _function(self, function: str, *arguments: Any) -> Any:
         marks = ", ?" * len(arguments)
@@ -739,6 +720,11 @@ class Table:
             snapshot,
         )
         return self._shaped(blob or b"", shape, None)
+
+
+def _of(column: str | None) -> str | None:
+    """The option of a call that is for one column."""
+    return None if column is None else f"column={option(column)}"
 
 
 def _whole(dim: Any) -> int:
