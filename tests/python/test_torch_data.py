@@ -26,10 +26,12 @@ def path(tmp_path: Path) -> Path:
     """A database with a table of N rows, some of negative ids, and with samples."""
     file = tmp_path / "app.db"
     db = sqlite_emb.connect(file)
+    db.execute("BEGIN")
     db.execute("CREATE TABLE ratings(id INTEGER PRIMARY KEY, user INT, rating REAL)")
     db.executemany(
         "INSERT INTO ratings VALUES (?, ?, ?)", [(i - 50, i % 7, i / 2) for i in range(N)]
     )
+    db.execute("COMMIT")
     (tmp_path / "data.bin").write_bytes(bytes(i % 256 for i in range(3 * N)))
     db.execute("CREATE VIRTUAL TABLE samples USING emb_samples(record=3, label_offset=0)")
     db.execute("INSERT INTO samples(path) VALUES (?)", (str(tmp_path / "data.bin"),))
@@ -37,8 +39,10 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("workers, start", [(0, None), (1, "fork"), (3, "fork"), (3, "spawn")])
-@pytest.mark.parametrize("split", [None, "id"])
+@pytest.mark.parametrize("workers, start, split", [
+    (0, None, None), (0, None, "id"), (1, "fork", None), (3, "fork", None), (3, "fork", "id"),
+    (2, "spawn", "id"),
+])
 def test_each_row_comes_once(path: Path, workers: int, split: str | None, start: Any) -> None:
     rows = layers.Query(
         path, "SELECT id, user, rating FROM ratings WHERE user > ?", [1], split=split
