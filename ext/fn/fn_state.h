@@ -61,6 +61,8 @@ int ext_each_valid(const struct each_cursor *cursor);
 
 /* A link's tickets, and the versions of its last write. */
 int ext_fn_link_valid(const struct ext_link *link);
+/* Refuses gradients for a table without an optimizer. */
+int ext_fn_has_optimizer(const struct ext_table *table, char **err);
 
 /* ---- serve.c ------------------------------------------------------------- */
 

@@ -189,6 +189,16 @@ static int write_decided(struct ext_table *table,
   return rc;
 }
 
+int ext_fn_has_optimizer(const struct ext_table *table, char **err) {
+  int is_main = sqlite3_stricmp(table->schema, "main") == 0;
+  return ext_vtab(table)->options.optimized
+             ? SQLITE_OK
+             : ext_error(err, SQLITE_ERROR,
+                         "%s%s%s was created without optimizer=",
+                         is_main ? "" : table->schema, is_main ? "" : ".",
+                         table->name);
+}
+
 /* Checked before anything is written, such as a new text.  emb_rmw once applied
 ** gradients, too: a program that still means them would train in the wrong
 ** direction. */
@@ -198,10 +208,8 @@ static int check_writer(const struct ext_table *table,
   int optimized = ext_vtab(table)->options.optimized;
   int is_main = sqlite3_stricmp(table->schema, "main") == 0;
   const char *schema = is_main ? "" : table->schema, *dot = is_main ? "" : ".";
-  if (writer == &store_stepper && !optimized)
-    return ext_error(err, SQLITE_ERROR,
-                     "%s%s%s was created without optimizer=", schema, dot,
-                     table->name);
+  if (writer == &store_stepper)
+    return ext_fn_has_optimizer(table, err);
   if (writer != &store_adder)
     return SQLITE_OK;
   if (argc > 4)
