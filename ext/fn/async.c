@@ -76,7 +76,7 @@ static int ticket_prefetch(struct ext_table *table, const int64_t *keys,
 }
 
 /* A batch to write: vectors, or gradients for the optimizer. */
-struct writing {
+struct async_write {
   struct ext_table *table;
   struct ext_keys keys;
   struct ext_floats rows;
@@ -84,7 +84,7 @@ struct writing {
   emb_update how;
 };
 
-static int ticket_write(struct writing *w, struct ext_ticket *ticket,
+static int ticket_write(struct async_write *w, struct ext_ticket *ticket,
                         char **err) {
   struct ext_link *link = w->table->link;
   const int64_t *keys = ticket->ids ? ticket->ids : w->keys.at;
@@ -156,8 +156,8 @@ static void fn_prefetch(sqlite3_context *context, int argc,
 }
 
 /* Reads the arguments of a batch to write. */
-static int writing_read(struct writing *w, struct ext_conn *conn, int argc,
-                        sqlite3_value **argv, char **err) {
+static int async_write_read(struct async_write *w, struct ext_conn *conn,
+                            int argc, sqlite3_value **argv, char **err) {
   int rc = ext_fn_table_to_write(conn, argv[0], &w->table, err);
   if (rc == SQLITE_OK && w->steps)
     rc = ext_fn_has_optimizer(w->table, err);
@@ -173,7 +173,7 @@ static int writing_read(struct writing *w, struct ext_conn *conn, int argc,
 }
 
 /* Adds the texts of the keys, if the batch may make rows of them. */
-static int writing_add(struct writing *w, char **err) {
+static int async_write_add(struct async_write *w, char **err) {
   int rc;
   if (w->steps && !ext_keys_grow(w->table))
     return SQLITE_OK;
@@ -185,12 +185,12 @@ static int writing_add(struct writing *w, char **err) {
 
 static void write_later(sqlite3_context *context, int argc,
                         sqlite3_value **argv, int steps) {
-  struct writing w = {.steps = steps};
+  struct async_write w = {.steps = steps};
   struct ext_ticket *ticket = NULL;
   char *err = NULL;
-  int rc = writing_read(&w, ext_fn_conn(context), argc, argv, &err);
+  int rc = async_write_read(&w, ext_fn_conn(context), argc, argv, &err);
   if (rc == SQLITE_OK)
-    rc = writing_add(&w, &err);
+    rc = async_write_add(&w, &err);
   if (rc == SQLITE_OK && (ticket = new_ticket(w.keys.n)) == NULL)
     rc = SQLITE_NOMEM;
   if (rc == SQLITE_OK && ext_vtab(w.table)->options.text_key &&
