@@ -670,10 +670,9 @@ typedef struct emb_ahead {
 
 /* Announces that these keys will be read soon: starts reading the records on
 ** disk, and does not wait.  Pending reads, versions and the log do not change;
-** later Gets find the records in memory.  Such a record leaves memory only
-*after
-** it was read once (or after a minute); records without room are refused.
-** result (or NULL) is filled in.  Errors: NOMEM, RANGE (dest), MISUSE. */
+** later Gets find the records in memory.  Such a record leaves memory only once
+** it was read (or after a minute); records without room are refused.  result
+** (or NULL) is filled in.  Errors: NOMEM, RANGE (dest), MISUSE. */
 int emb_lookahead(emb_session *session, const int64_t *keys, size_t n, int dest,
                   emb_ahead *result);
 /* Reads the progress of a look-ahead (EMB_RANGE: the number is unknown or older
@@ -691,13 +690,12 @@ int emb_lookahead_wait(emb_session *session, uint64_t number);
 int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  const emb_rows *to, uint64_t *ticket);
 /* Waits for a prefetch (0: the oldest) and ends its ticket, whatever it
-*returns,
-** except EMB_INTERRUPT.  On a bounded store a batch with a key at its bound at
-** the start has counted no key; this call counts them, and waits.  *ended (or
-** NULL): the ticket.  EMB_RANGE: no such ticket; EMB_LOST: the process that
-** owned the store has died, or has left during a counted prefetch, and nothing
-** was written to the arrays; otherwise as emb_get.  An owner that closes the
-** store first finishes uncounted prefetches. */
+** returns, except EMB_INTERRUPT.  On a bounded store a batch with a key at its
+** bound at the start has counted no key; this call counts them, and waits.
+** *ended (or NULL): the ticket.  EMB_RANGE: no such ticket; EMB_LOST: the owner
+** has died, or has left during a counted prefetch, and nothing was written to
+** the arrays; otherwise as emb_get.  An owner that closes the store first
+** finishes uncounted prefetches. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
 /* Starts a Put and returns at once; keys and vectors are copied unless they can
@@ -705,9 +703,8 @@ int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
 ** EMB_LOCKED inside the session's own transaction. */
 int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
                    const float *vectors, uint64_t *ticket);
-/* Starts an emb_apply_gradients; otherwise as emb_write_back, ended by the same
-** call.  how->read must be NULL (RANGE).  Averaged gradients are kept at once.
- */
+/* Starts an emb_apply_gradients; otherwise as emb_write_back, and ended by the
+** same call.  how->read must be NULL (RANGE).  Averaged ones are kept here. */
 int emb_apply_async(emb_session *session, const int64_t *keys, size_t n,
                     const float *gradients, const emb_update *how,
                     uint64_t *ticket);
