@@ -521,8 +521,7 @@ typedef struct emb_update {
                         0: the optimizers' own; anything else is EMB_RANGE */
   uint64_t step;     /* for bias correction and decay; 0: each row counts its
                         own updates */
-  const float *read; /* n*dim, the vectors from which the gradients were
-                        computed, for dc=; NULL: the present ones */
+  const float *read; /* n*dim: computed from these vectors, for dc=; or NULL */
   uint32_t parts;    /* segments that make the step, as for emb_put_parts */
 } emb_update;
 
@@ -591,8 +590,7 @@ typedef struct emb_bags {
   int peek;             /* read as emb_peek does, not as emb_get */
   const float *weights; /* one per key, finite; NULL: 1 each */
   uint32_t parts;       /* segments that emb_bag pools, a bit each; 0: all */
-  uint8_t *found;       /* for emb_bag_apply: one per key, set as by
-                           emb_apply_gradients; or NULL */
+  uint8_t *found;       /* for emb_bag_apply, one per key; or NULL */
 } emb_bags;
 
 /* Parses "sum", "mean" or "sqrtn", optionally followed by
@@ -670,12 +668,11 @@ typedef struct emb_ahead {
   int done;         /* nothing more will be read */
 } emb_ahead;
 
-/* Announces that these keys will be read soon.  Looks them up, starts reading
-** the records on disk and returns without waiting for them.  Pending reads,
-** versions and the log do not change; later Gets find the records in memory.
-** Such a record leaves memory only after it was read once (or after a minute);
-** records without room are refused.  result (or NULL) is filled in.  Errors:
-** NOMEM, RANGE (dest), MISUSE. */
+/* Announces that these keys will be read soon: starts reading the records on
+** disk, and does not wait.  Pending reads, versions and the log do not change;
+** later Gets find the records in memory.  Such a record leaves memory only once
+** it was read (or after a minute); records without room are refused.  result
+** (or NULL) is filled in.  Errors: NOMEM, RANGE (dest), MISUSE. */
 int emb_lookahead(emb_session *session, const int64_t *keys, size_t n, int dest,
                   emb_ahead *result);
 /* Reads the progress of a look-ahead (EMB_RANGE: the number is unknown or older
@@ -692,14 +689,13 @@ int emb_lookahead_wait(emb_session *session, uint64_t number);
 ** ticket is synchronized.  Several Gets may be in flight. */
 int emb_prefetch(emb_session *session, const int64_t *keys, size_t n,
                  const emb_rows *to, uint64_t *ticket);
-/* Waits for a prefetch (0: the oldest not yet synchronized) and ends its
-** ticket, whatever it returns, except EMB_INTERRUPT.  On a bounded store a
-** batch with a key at its bound at the start has counted no key; this call
-** counts them, and waits.  *ended (or NULL): the ticket.  EMB_RANGE: no such
-** ticket; EMB_LOST: the process that owned the store has died, or has left
-** during a counted prefetch, and nothing was written to the arrays; otherwise
-** as emb_get.  An owner that closes the store first finishes uncounted
-** prefetches. */
+/* Waits for a prefetch (0: the oldest) and ends its ticket, whatever it
+** returns, except EMB_INTERRUPT.  On a bounded store a batch with a key at its
+** bound at the start has counted no key; this call counts them, and waits.
+** *ended (or NULL): the ticket.  EMB_RANGE: no such ticket; EMB_LOST: the owner
+** has died, or has left during a counted prefetch, and nothing was written to
+** the arrays; otherwise as emb_get.  An owner that closes the store first
+** finishes uncounted prefetches. */
 int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
                              uint64_t *ended);
 /* Starts a Put and returns at once; keys and vectors are copied unless they can
@@ -707,6 +703,11 @@ int emb_prefetch_synchronize(emb_session *session, uint64_t ticket,
 ** EMB_LOCKED inside the session's own transaction. */
 int emb_write_back(emb_session *session, const int64_t *keys, size_t n,
                    const float *vectors, uint64_t *ticket);
+/* Starts an emb_apply_gradients; otherwise as emb_write_back, and ended by the
+** same call.  how->read must be NULL (RANGE).  Averaged ones are kept here. */
+int emb_apply_async(emb_session *session, const int64_t *keys, size_t n,
+                    const float *gradients, const emb_update *how,
+                    uint64_t *ticket);
 /* Waits until every session can read the rows; otherwise as for prefetch.
 ** Other writes of the session wait for this first. */
 int emb_write_back_synchronize(emb_session *session, uint64_t ticket,

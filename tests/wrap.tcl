@@ -35,7 +35,7 @@ namespace eval wrap {
   variable repeatable {^\s*(SELECT|INSERT|REPLACE|UPDATE|DELETE|WITH|CREATE|DROP)\M}
   variable not_repeatable [join {
     backup bag_apply delta_ack delta_apply delta_drop delta_export flush_gradients
-    gc lookahead lookup prefetch prefetch_synchronize put release rmw apply serve snapshot
+    gc lookahead lookup prefetch prefetch_synchronize put release rmw apply apply_async serve snapshot
     snapshot_drop snapshot_export snapshot_restore write_back write_back_synchronize
   } |]
   # Of a handle whose last text was followed by a COMMIT, which changes them:
@@ -160,7 +160,7 @@ proc wrap::with_texts {sql} {
   }
   append done $sql
   foreach before {
-    {\memb_(?:get|peek|found|put|rmw|apply|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
+    {\memb_(?:get|peek|found|put|rmw|apply|apply_async|lookup|lookahead|bag|bag_apply|prefetch|write_back|keys)\s*\((?:\s*'[^']*'\s*,)?\s*'}
     {\mINTO\s+\w+\s*\(\s*keys\s*,[^)]*\)\s*(?:VALUES\s*\(|SELECT)\s*'}
     {\m(?:FROM|JOIN|,)\s+\w+\s*\(\s*'}
     {\mkeys\s*=\s*'}

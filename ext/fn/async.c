@@ -5,7 +5,10 @@
 **   emb_prefetch(table, keys)                      starts a Get; its ticket
 **   emb_prefetch_synchronize(table [, ticket])     its vectors, as emb_get
 **   emb_write_back(table, keys, vectors)           starts a Put; its ticket
-**   emb_write_back_synchronize(table [, ticket])   its number of keys
+**   emb_apply_async(table, keys, gradients [, lr [, step [, updated_at]]])
+**                                                  starts an emb_apply
+**   emb_write_back_synchronize(table [, ticket])   number of keys of one of the
+**                                                  last two
 **
 ** Without a ticket argument, the oldest ticket not yet synchronized is meant;
 ** if there is none, the result is NULL, so the first pass of a loop needs no
@@ -18,7 +21,8 @@
 **
 ** A row of a write-back may be written at any time until the ticket is
 ** synchronized.  Only then can the caller verify that the texts of its keys
-** still exist (ext_keys_settle), so the ticket keeps them.
+** still exist (ext_keys_settle), so the ticket keeps them.  Gradients are the
+** same, unless some of their texts are absent and stay so (ext_keys_grow).
 */
 #include "fn_state.h"
 SQLITE_EXTENSION_INIT3
@@ -71,15 +75,26 @@ static int ticket_prefetch(struct ext_table *table, const int64_t *keys,
   return SQLITE_OK;
 }
 
-static int ticket_write_back(struct ext_table *table, const int64_t *keys,
-                             const float *vectors, struct ext_ticket *ticket,
-                             char **err) {
-  struct ext_link *link = table->link;
+/* A batch to write: vectors, or gradients for the optimizer. */
+struct async_write {
+  struct ext_table *table;
+  struct ext_keys keys;
+  struct ext_floats rows;
+  int steps;
+  emb_update how;
+};
+
+static int ticket_write(struct async_write *w, struct ext_ticket *ticket,
+                        char **err) {
+  struct ext_link *link = w->table->link;
+  const int64_t *keys = ticket->ids ? ticket->ids : w->keys.at;
   int rc, attempts = 0;
   do
-    rc = emb_write_back(link->session, keys, ticket->n, vectors,
-                        &ticket->number);
-  while (ext_txn_again(table, &attempts, &rc, err));
+    rc = w->steps ? emb_apply_async(link->session, keys, ticket->n, w->rows.at,
+                                    &w->how, &ticket->number)
+                  : emb_write_back(link->session, keys, ticket->n, w->rows.at,
+                                   &ticket->number);
+  while (ext_txn_again(w->table, &attempts, &rc, err));
   if (rc == SQLITE_OK)
     ticket_append(&link->write_backs, ticket);
   emb_check(ext_fn_link_valid(link));
@@ -140,33 +155,66 @@ static void fn_prefetch(sqlite3_context *context, int argc,
   result_ticket(context, ticket, rc, err);
 }
 
+/* Reads the arguments of a batch to write. */
+static int async_write_read(struct async_write *w, struct ext_conn *conn,
+                            int argc, sqlite3_value **argv, char **err) {
+  int rc = ext_fn_table_to_write(conn, argv[0], &w->table, err);
+  if (rc == SQLITE_OK && w->steps)
+    rc = ext_fn_column_steps(w->table, EXT_FN_ALL_COLUMNS, err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_keys(w->table, argv[1], "keys", &w->keys, err);
+  if (rc == SQLITE_OK)
+    rc = ext_fn_vectors(argv[2], w->steps ? "gradients" : "vectors", w->table,
+                        w->keys.n, &w->rows, err);
+  if (rc == SQLITE_OK && w->steps)
+    rc = ext_update_how(argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL,
+                        &w->how, err);
+  return rc;
+}
+
+/* Adds the texts of the keys, if the batch may make rows of them. */
+static int async_write_add(struct async_write *w, char **err) {
+  int rc;
+  if (w->steps && !ext_keys_grow(w->table))
+    return SQLITE_OK;
+  rc = ext_fn_keys_add(w->table, &w->keys, err);
+  return rc == SQLITE_OK
+             ? ext_fn_rows_begin(w->table, w->keys.at, w->keys.n, err)
+             : rc;
+}
+
+static void write_later(sqlite3_context *context, int argc,
+                        sqlite3_value **argv, int steps) {
+  struct async_write w = {.steps = steps};
+  struct ext_ticket *ticket = NULL;
+  char *err = NULL;
+  int rc = async_write_read(&w, ext_fn_conn(context), argc, argv, &err);
+  if (rc == SQLITE_OK)
+    rc = async_write_add(&w, &err);
+  if (rc == SQLITE_OK && (ticket = new_ticket(w.keys.n)) == NULL)
+    rc = SQLITE_NOMEM;
+  if (rc == SQLITE_OK && ext_vtab(w.table)->options.text_key &&
+      w.keys.absent == 0)
+    rc = ticket_take_texts(ticket, &w.keys);
+  if (rc == SQLITE_OK && argc > 5)
+    rc = ext_update_time(w.table, argv[5], &err);
+  if (rc == SQLITE_OK) {
+    rc = ticket_write(&w, ticket, &err);
+    ext_update_time_end(w.table);
+  }
+  ext_floats_free(&w.rows);
+  ext_keys_free(&w.keys);
+  result_ticket(context, ticket, rc, err);
+}
+
 static void fn_write_back(sqlite3_context *context, int argc,
                           sqlite3_value **argv) {
-  struct ext_ticket *ticket = NULL;
-  struct ext_table *table;
-  struct ext_floats vectors = {0};
-  struct ext_keys keys = {0};
-  char *err = NULL;
-  int rc = ext_fn_table_to_write(ext_fn_conn(context), argv[0], &table, &err);
-  (void)argc;
-  if (rc == SQLITE_OK)
-    rc = ext_fn_keys(table, argv[1], "keys", &keys, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_fn_vectors(argv[2], "vectors", table, keys.n, &vectors, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_fn_keys_add(table, &keys, &err);
-  if (rc == SQLITE_OK)
-    rc = ext_fn_rows_begin(table, keys.at, keys.n, &err);
-  if (rc == SQLITE_OK && (ticket = new_ticket(keys.n)) == NULL)
-    rc = SQLITE_NOMEM;
-  if (rc == SQLITE_OK && ext_vtab(table)->options.text_key)
-    rc = ticket_take_texts(ticket, &keys);
-  if (rc == SQLITE_OK)
-    rc = ticket_write_back(table, ticket->ids ? ticket->ids : keys.at,
-                           vectors.at, ticket, &err);
-  ext_floats_free(&vectors);
-  ext_keys_free(&keys);
-  result_ticket(context, ticket, rc, err);
+  write_later(context, argc, argv, 0);
+}
+
+static void fn_apply_async(sqlite3_context *context, int argc,
+                           sqlite3_value **argv) {
+  write_later(context, argc, argv, 1);
 }
 
 /* ---- synchronizing ------------------------------------------------------- */
@@ -265,6 +313,10 @@ int ext_fn_async_register(struct ext_conn *conn) {
       {"emb_prefetch_synchronize", 1, fn_prefetch_synchronize},
       {"emb_prefetch_synchronize", 2, fn_prefetch_synchronize},
       {"emb_write_back", 3, fn_write_back},
+      {"emb_apply_async", 3, fn_apply_async},
+      {"emb_apply_async", 4, fn_apply_async},
+      {"emb_apply_async", 5, fn_apply_async},
+      {"emb_apply_async", 6, fn_apply_async},
       {"emb_write_back_synchronize", 1, fn_write_back_synchronize},
       {"emb_write_back_synchronize", 2, fn_write_back_synchronize}};
   return ext_fn_register(conn, functions,

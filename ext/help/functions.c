@@ -214,15 +214,32 @@ const struct ext_help ext_help_functions[] = {
      "; " HELP_READONLY,
      .in_transaction = "no",
      .page = "prefetch.md#asynchronous-batches"},
+    {.name = "emb_apply_async",
+     .kind = "function",
+     .signature = "emb_apply_async(table, keys, gradients [, lr [, step [, "
+                  "updated_at]]])",
+     .arguments = HELP_TABLE "; " HELP_KEYS "; gradients: " HELP_VECTORS
+                             "; lr REAL, step INTEGER and updated_at INTEGER "
+                             "as for emb_apply",
+     .result = "INTEGER: starts an emb_apply in the background and returns its "
+               "ticket, above 0; wait for it with emb_write_back_synchronize",
+     .errors = HELP_NO_TABLE
+     ", it has no optimizer, or lr is out of range; " HELP_TYPE
+     "; SQLITE_CONSTRAINT if an element is not finite; " HELP_CHANGED
+     "; " HELP_READONLY,
+     .in_transaction = "no",
+     .page = "prefetch.md#asynchronous-batches"},
     {.name = "emb_write_back_synchronize",
      .kind = "function",
      .signature = "emb_write_back_synchronize(table [, ticket])",
-     .arguments = HELP_TABLE "; ticket INTEGER: the number that emb_write_back "
-                             "returned; without it the oldest is awaited",
-     .result = "INTEGER: waits for the write-back and returns the number of "
-               "its keys; NULL if there is none",
+     .arguments = HELP_TABLE
+     "; ticket INTEGER: the number that emb_write_back or emb_apply_async "
+     "returned; without it the oldest is awaited",
+     .result = "INTEGER: waits for the batch and returns the number of its "
+               "keys; NULL if there is none",
      .errors = HELP_NO_TABLE
-     " or no write-back in flight with this ticket; " HELP_TYPE "; " HELP_BUSY,
+     " or no write-back in flight with this ticket; " HELP_TYPE
+     "; SQLITE_CONSTRAINT if a vector would not be finite; " HELP_BUSY,
      .in_transaction = "no",
      .page = "prefetch.md#asynchronous-batches"},
     {.name = "emb_lookahead_wait",

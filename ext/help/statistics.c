@@ -156,7 +156,7 @@ const struct ext_help ext_help_statistics[] = {
     HELP_COUNT("prefetch_batches", "batches",
                "batches started by emb_prefetch"),
     HELP_COUNT("write_back_batches", "batches",
-               "batches started by emb_write_back"),
+               "batches started by emb_write_back and emb_apply_async"),
     /* How effective the memory is */
     HELP_COUNT("hit_permille", "thousandths",
                "share of reads of existing keys answered from memory, since "

@@ -99,6 +99,7 @@ static const char *const statements[] = {
     "SELECT emb_prefetch('items', '[1]')",
     "SELECT emb_prefetch_synchronize('items')",
     "SELECT emb_write_back('items', '[1]', '[9,9]')",
+    "SELECT emb_apply_async('items', '[1]', '[9,9]')",
     "SELECT emb_write_back_synchronize('items')",
     "SELECT * FROM emb_lookahead('items', '[1]')",
     "SELECT * FROM emb_lookahead('items')",

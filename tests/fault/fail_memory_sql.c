@@ -83,6 +83,8 @@ static const char *const scans[] = {
     "SELECT emb_snapshot_restore('words', '%s/words')",
     "SELECT emb_delta_export('words', 'me', '%s/words')",
     "SELECT hex(emb_bag('gone', '[1,2,1]', '[0,0,2]', 'mean', '[1,2,3]'))",
+    "SELECT emb_apply_async('gone', '[3,4,3]', '[0,0,0,0,0,0]') > 0; "
+    "SELECT emb_write_back_synchronize('gone')",
     "SELECT emb_bag_apply('gone', '[3,4,3]', '[0,2]', 'sqrtn', '[0,0,0,0]', "
     "'[1,2,3]') > 0",
     "SELECT hex(emb_bag('words', '[\"a\",\"b\"]', '[0,2]', "
@@ -333,6 +335,9 @@ static const char *const text_statements[] = {
     "SELECT emb_lookup('words', json_array(hex(randomblob(4)), 'dog'), 1)",
     "SELECT emb_write_back('words', json_array(hex(randomblob(4))), '[1,1]'); "
     "SELECT emb_write_back_synchronize('words')",
+    "SELECT emb_apply_async('taught', json_array(hex(randomblob(4))), "
+    "'[1,1]'); "
+    "SELECT emb_write_back_synchronize('taught')",
     "SELECT emb_get('seen', json_array(hex(randomblob(4)), 'a'))",
     "SELECT vector FROM seen WHERE word IN ('a', 'n' || abs(random()))",
     "SELECT key FROM emb_snapshot('seen', 'now') WHERE key = 'a'",
@@ -402,6 +407,8 @@ TEST(no_memory_for_text_keys) {
                     "CREATE VIRTUAL TABLE seen USING emb(word TEXT PRIMARY "
                     "KEY, vector FLOAT[2], memory='4MB', insert_on=lookup); "
                     "INSERT INTO seen VALUES('a', '[1,1]'); "
+                    "CREATE VIRTUAL TABLE taught USING emb(word TEXT PRIMARY "
+                    "KEY, vector FLOAT[2], memory='4MB', optimizer=sgd); "
                     "SELECT emb_snapshot('seen', 'now')",
                     &out);
   SQL_CHECK(w, rc == SQLITE_OK, "gave %d: %s", rc, sqlite3_errmsg(w->db));

@@ -55,6 +55,7 @@ static const char *const statements[] = {
     "SELECT emb_prefetch('%t', %K)",
     "SELECT emb_prefetch_synchronize('%t')",
     "SELECT emb_write_back('%t', %K, %V)",
+    "SELECT emb_apply_async('%t', %K, %V)",
     "SELECT emb_write_back_synchronize('%t')",
     "SELECT * FROM emb_lookahead('%t', %K)",
     "SELECT * FROM emb_stats('%t')",

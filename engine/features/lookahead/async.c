@@ -315,7 +315,8 @@ static int acquire_rows(struct job *job) {
   ** again. */
   leases->statement = job->statement;
   leases->statement_call = job->statement_call;
-  int rc = bound_acquire(s, job->keys, job->key_count, job->call);
+  int rc = job_step_all(s);
+  rc = rc ? rc : bound_acquire(s, job->keys, job->key_count, job->call);
   leases->statement = statement;
   leases->statement_call = statement_call;
   if (rc) {
@@ -405,33 +406,62 @@ static int copy_rows(struct job *job, const float *vectors, size_t done,
   return EMB_OK;
 }
 
+/* Gives back the leases of the rows [from, to), only now that the new vectors
+** can be read; with `written`, of those that have a version there. */
+static void release_written(emb_session *w, struct job *job, size_t from,
+                            size_t to, const uint64_t *written) {
+  for (size_t at = from; at < to; at += CHUNK_MAX) {
+    epoch_enter(&w->core->epoch, w->slot);
+    for (size_t i = at; i < to && i < at + CHUNK_MAX; i++) {
+      if (job->give[i] && (!written || written[i])) {
+        key_release(w->core, job->keys[i], hash_key(job->keys[i]), 1);
+        job->give[i] = 0;
+      }
+    }
+    epoch_leave(w->slot);
+  }
+  bound_signal(w);
+}
+
 /* Writes the rows [from, to). */
 static int run_write(emb_session *w, struct job *job, size_t from, size_t to) {
   struct write_batch batch = {
       .keys = job->keys + from, .n = to - from, .wait = 1};
   w->clock.time = job->time;
   int rc = put_rows(w, &batch, job->copy + from * w->core->layout.dim);
-  /* Give back leases only now that the new vectors can be read. */
-  epoch_enter(&w->core->epoch, w->slot);
-  for (size_t i = from; i < from + batch.done; i++) {
-    if (job->give[i]) {
-      key_release(w->core, job->keys[i], hash_key(job->keys[i]), 1);
-      job->give[i] = 0;
-    }
-  }
-  epoch_leave(w->slot);
-  bound_signal(w);
+  release_written(w, job, from, from + batch.done, NULL);
   return rc;
+}
+
+/* Claims the store for a batch that is written in the background. */
+static int claim_for_job(emb_session *s, const char *what) {
+  int rc = own_claim(s);
+  return !rc && s->txn ? session_error(s, EMB_LOCKED,
+                                       "cannot %s inside a transaction", what)
+                       : rc;
+}
+
+/* Starts a job that writes, and makes its ticket; or frees it, and returns its
+** leases to the session.  rc: an error before. */
+static int start_writing(struct job *job, int rc, uint64_t *ticket) {
+  emb_session *s = job->session;
+  rc = rc ? rc : job_start(job);
+  if (rc) {
+    job->rc = rc;
+    async_take_back(job);
+    job_free(job);
+    return rc;
+  }
+  count_add(&s->core->counters.write_backs, 1);
+  add_ticket(s, job, ticket);
+  return EMB_OK;
 }
 
 int local_write_back(emb_session *s, const int64_t *keys, size_t n,
                      const float *vectors, uint64_t *ticket) {
   int rc = session_begin(s), behind = 0;
   rc = rc ? rc : check_rows(s, keys, n, vectors, "row");
-  rc = rc ? rc : own_claim(s);
-  if (!rc && s->txn) {
-    rc = session_error(s, EMB_LOCKED, "cannot write back inside a transaction");
-  }
+  rc = rc ? rc : claim_for_job(s, "write back");
   struct job *job = rc ? NULL : job_new(s, JOB_WRITE, keys, n);
   if (!job) {
     return rc ? rc : s->err.code;
@@ -450,16 +480,7 @@ int local_write_back(emb_session *s, const int64_t *keys, size_t n,
   if (!rc && batch.done < n) {
     rc = copy_rows(job, vectors, batch.done, batch.call);
   }
-  rc = rc ? rc : job_start(job);
-  if (rc) {
-    job->rc = rc;
-    async_take_back(job);
-    job_free(job);
-    return rc;
-  }
-  count_add(&s->core->counters.write_backs, 1);
-  add_ticket(s, job, ticket);
-  return EMB_OK;
+  return start_writing(job, rc, ticket);
 }
 
 int local_write_back_synchronize(emb_session *s, uint64_t ticket,
@@ -479,7 +500,74 @@ int local_write_back_synchronize(emb_session *s, uint64_t ticket,
   return job_end(job, EMB_OK);
 }
 
-/* ---- both ---------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
+
+int async_check_how(emb_session *s, const emb_update *how) {
+  return !how || !how->read
+             ? EMB_OK
+             : session_error(s, EMB_RANGE,
+                             "gradients in the background cannot be combined "
+                             "with vectors that were read (emb_update.read)");
+}
+
+/* Makes the steps.  Rows of a repeated key are in one slice: they make one
+** step. */
+static int run_gradients(emb_session *w, struct job *job, size_t from,
+                         size_t to) {
+  const struct rmw_batch batch = {.keys = job->keys,
+                                  .n = job->n,
+                                  .rows = job->copy,
+                                  .versions = job->written,
+                                  .how = job->how};
+  emb_assert(from == 0 && to == job->n);
+  w->clock.time = job->time;
+  int rc = rmw_steps(w, &batch);
+  release_written(w, job, from, to, rc ? job->written : NULL);
+  return rc;
+}
+
+/* Makes the job of a batch. */
+static int gradients_job(struct job *job, const float *gradients) {
+  emb_session *s = job->session;
+  struct env *env = s->core->env;
+  job->run = run_gradients;
+  job->whole = 1;
+  job->written = env->allocate(env, job->key_count * sizeof *job->written + 1);
+  if (!job->written) {
+    return session_error(s, EMB_NOMEM, "out of memory");
+  }
+  count_add(&s->core->counters.rmw_keys, job->key_count);
+  return copy_rows(job, gradients, 0,
+                   core_bounded(s->core) ? lease_next_call(&s->leases) : 0);
+}
+
+int local_apply_async(emb_session *s, const int64_t *keys, size_t n,
+                      const float *gradients, const emb_update *how,
+                      uint64_t *ticket) {
+  const struct rmw_ask ask = {
+      .keys = keys, .n = n, .gradients = gradients, .how = how};
+  struct row_change change;
+  int rc = session_begin(s);
+  rc = rc ? rc : check_finite(s, keys, n, gradients, "gradient");
+  rc = rc ? rc : async_check_how(s, how);
+  rc = rc ? rc : claim_for_job(s, "apply gradients in the background");
+  rc = rc ? rc : rmw_step(s, gradients, how, &change);
+  struct job *job = rc ? NULL : job_new(s, JOB_WRITE, keys, n);
+  if (!job) {
+    return rc ? rc : s->err.code;
+  }
+  if (how) {
+    job->how = *how;
+  }
+  if (s->store->average) {
+    rc = s->store->average(s, &ask); /* the job has nothing to do */
+  } else if (n) {
+    rc = gradients_job(job, gradients);
+  }
+  return start_writing(job, rc, ticket);
+}
+
+/* ---- all ----------------------------------------------------------------- */
 
 size_t local_tickets(const emb_session *s, size_t *write_backs) {
   size_t n[2] = {0, 0};

@@ -22,6 +22,8 @@ struct aheads {             /* a session's look-aheads; its thread only */
 ** described here?  Only in self-checking builds. */
 int async_tickets_valid(const emb_session *s);
 int async_aheads_valid(const emb_session *s);
+/* Refuses vectors that were read. */
+int async_check_how(emb_session *s, const emb_update *how);
 /* Ends all tickets and look-aheads of a closing session. */
 void async_close(emb_session *s);
 void ahead__close(emb_session *s);

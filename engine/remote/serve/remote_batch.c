@@ -5,6 +5,7 @@
 */
 #include <string.h>
 
+#include "engine/features/lookahead/async.h"
 #include "engine/table/jobs/job.h"
 #include "remote.h"
 #include "tickets.h"
@@ -65,6 +66,21 @@ int remote_write_back(emb_session *session, const int64_t *keys, size_t n,
       args_of_write_back(session, keys, n, vectors, ticket);
   return ticket_begun(
       session, t, remote__ask_session(session, CALL_write_back, &args), ticket);
+}
+
+int remote_apply_async(emb_session *session, const int64_t *keys, size_t n,
+                       const float *gradients, const emb_update *how,
+                       uint64_t *ticket) {
+  int rc = session_begin(session);
+  rc = rc ? rc : async_check_how(session, how);
+  struct remote_ticket *t = rc ? NULL : ticket_new(session, JOB_WRITE);
+  if (!t) {
+    return session->err.code;
+  }
+  struct args_apply_async args =
+      args_of_apply_async(session, keys, n, gradients, how, ticket);
+  rc = remote__ask_session(session, CALL_apply_async, &args);
+  return ticket_begun(session, t, rc, ticket);
 }
 
 /* ---- synchronizing ------------------------------------------------------- */

@@ -300,7 +300,8 @@ static int check_allowed(struct runner *run, const struct shape *shape,
       (shape->flags & (SHAPE_CODE | SHAPE_AGAIN)) != SHAPE_AGAIN) {
     return session_error(s, EMB_MISUSE, "a backup has begun and is not frozen");
   }
-  if (call == CALL_prefetch || call == CALL_write_back) {
+  if (call == CALL_prefetch || call == CALL_write_back ||
+      call == CALL_apply_async) {
     size_t back, n = local_tickets(s, &back);
     return n + back < RUN_TICKETS
                ? EMB_OK

@@ -109,7 +109,7 @@ static int step_batch(emb_session *s, struct bank_piece *piece, uint32_t from,
     piece->versions[i] = NOT_DONE;
   }
   s->clock.time = last->time ? last->time : time;
-  int rc = rmw_averages(s, &batch);
+  int rc = rmw_steps(s, &batch);
   s->clock.time = time;
   for (uint32_t i = from; i < end; i++) {
     if (piece->versions[i] != NOT_DONE) {

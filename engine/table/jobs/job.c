@@ -45,6 +45,7 @@ void job_free(struct job *job) {
     env->release(env, job->counted);
     env->release(env, job->copy);
     env->release(env, job->give);
+    env->release(env, job->written);
     env->release(env, job->kept);
     env->release(env, job->kept_versions);
     env->release(env, job->kept_state);
@@ -353,6 +354,7 @@ int job_start(struct job *job) {
   job->slice = (job->n + workers - 1) / workers;
   job->slice = job->slice < SLICE_MIN ? SLICE_MIN : job->slice;
   job->slice = job->slice > s->chunk ? s->chunk : job->slice;
+  job->slice = job->whole ? job->n : job->slice;
   uint32_t slices = (uint32_t)((job->n + job->slice - 1) / job->slice);
   pthread_mutex_lock(&jobs->lock);
   if (!rc && !s->core->step_mode) {
@@ -396,6 +398,14 @@ int job_step(emb_store *store, int *did, emb_err *err) {
     pthread_mutex_unlock(&jobs->lock);
   }
   pthread_mutex_unlock(&jobs->step_lock);
+  return rc;
+}
+
+int job_step_all(emb_session *s) {
+  int rc = EMB_OK, did = s->core->step_mode;
+  while (!rc && did) {
+    rc = job_step(s->store, &did, &s->err);
+  }
   return rc;
 }
 

@@ -4,10 +4,11 @@
 **
 ** ROLE      emb_lookahead, emb_prefetch and emb_write_back immediately do what
 **           can be done in memory, and leave the rest as a job: records to
-**           read, or rows to write.  Worker threads of the store take slices
-**           of jobs; tune.h decides how many workers run, and how many
-**           requests each keeps in flight.  Without threads (EMB_OPEN_STEP),
-**           emb_step runs a slice, and so does a call that waits for a job.
+**           read, or rows to write.  emb_apply_async leaves all to the job.
+**           Worker threads of the store take slices of jobs; tune.h decides how
+**           many workers run, and how many requests each keeps in flight.
+**           Without threads (EMB_OPEN_STEP), emb_step runs a slice, and so does
+**           a call that waits for a job.
 ** STATES    of a job; all changes under jobs.lock:
 **
 **     made -> queued -> running (some slices) -> done -> freed by its session
@@ -58,6 +59,7 @@ struct job {
   size_t taken;    /* handed to workers; jobs.lock */
   size_t finished; /* jobs.lock */
   size_t slice;    /* records per slice */
+  int whole;       /* one slice: gradients of a repeated key are summed */
   int writing;     /* a slice of a JOB_WRITE runs; jobs.lock */
   int done;        /* jobs.lock */
   int rc;          /* first error; jobs.lock until done */
@@ -80,6 +82,9 @@ struct job {
   float *copy;
   uint8_t *give;
   uint32_t time; /* the session's */
+  /* JOB_WRITE of gradients: how, and the version of each row written. */
+  emb_update how;
+  uint64_t *written;
 
   /* JOB_KEEP: for each record, stored vector, version and state (KEPT_*). */
   char *kept;
@@ -119,6 +124,9 @@ void job_cancel(struct job *job);
 int job__settle_writes(emb_session *s);
 /* Step mode: runs one slice of some job; *did = 0: there was none. */
 int job_step(emb_store *store, int *did, emb_err *err);
+/* Step mode: runs all jobs, for a call that may wait for leases they hold.
+** Otherwise does nothing. */
+int job_step_all(emb_session *s);
 
 void jobs_init(emb_store *store);
 void jobs_stop(emb_store *store);

@@ -11,6 +11,8 @@ int job_valid(const struct job *job) {
   emb_assert(job->kind >= JOB_READ && job->kind <= JOB_WRITE);
   emb_assert(job->finished <= job->taken && job->taken <= job->n);
   emb_assert(!job->done || job->finished == job->n);
+  emb_assert(!job->whole ||
+             (job->kind == JOB_WRITE && (!job->taken || job->taken == job->n)));
   emb_assert(!job->writing ||
              (job->kind == JOB_WRITE && job->finished < job->taken));
   return 1;

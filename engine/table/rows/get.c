@@ -11,6 +11,7 @@
 
 #include "engine/table/bound/bound.h"
 #include "engine/table/jobs/cold.h"
+#include "engine/table/jobs/job.h"
 #include "engine/table/owner/hold.h"
 #include "engine/table/owner/own.h"
 #include "get.h"
@@ -434,7 +435,8 @@ static int get_all(emb_session *s, const int64_t *keys, size_t n,
     /* Release all keys, also those behind the blocked one: the previous attempt
     ** may have taken them while the blocked key was absent. */
     bound_release_call(s, keys, n, g.call);
-    rc = bound_acquire(s, keys, n, g.call);
+    rc = job_step_all(s);
+    rc = rc ? rc : bound_acquire(s, keys, n, g.call);
     rc = rc ? rc : get_batch(&g, n, &blocked);
   }
   if (rc && g.call) {

@@ -99,15 +99,18 @@ int local_apply_gradients(emb_session *s, const int64_t *keys, size_t n,
                            : rmw_gradients(s, &ask);
 }
 
-int rmw_averages(emb_session *s, const struct rmw_batch *averages) {
+int rmw_steps(emb_session *s, const struct rmw_batch *steps) {
   struct row_change change;
-  struct write_batch batch = {.keys = averages->keys,
-                              .n = averages->n,
-                              .versions = averages->versions,
+  struct write_batch batch = {.keys = steps->keys,
+                              .n = steps->n,
+                              .versions = steps->versions,
                               .wait = 1};
-  int rc = rmw_step(s, averages->rows, &averages->how, &change);
-  change.times = averages->times;
-  return rc ? rc : change__rows(s, &batch, &change);
+  int rc = rmw_step(s, steps->rows, &steps->how, &change);
+  if (rc) {
+    return rc;
+  }
+  change.times = steps->times;
+  return change__rows(s, &batch, &change);
 }
 
 /* ---- rows that appear when they are looked up ---------------------------- */

@@ -24,19 +24,21 @@ struct rmw_ask {
 /* Applies the gradients immediately. */
 int rmw_gradients(emb_session *s, const struct rmw_ask *ask);
 
-/* Averaged gradients of distinct keys. */
+/* Gradients that were checked before: averaged ones, or a batch in the
+** background (async.c). */
 struct rmw_batch {
   const int64_t *keys;
   size_t n;
   const float *rows;
-  const uint32_t *times; /* batch rows averaged into each */
+  const uint32_t *times; /* NULL, or for distinct keys: batch rows averaged into
+                            each */
   uint64_t *versions;    /* set for each row that is done; 0: the key is absent
                             and was not added */
   emb_update how;
 };
 /* One step for each key.  Returns no lease.  After an error `versions` tells
-** which rows were done. */
-int rmw_averages(emb_session *s, const struct rmw_batch *batch);
+** which rows were done; of a repeated key, its first row. */
+int rmw_steps(emb_session *s, const struct rmw_batch *batch);
 
 /* Does a lookup create missing rows? */
 static inline int rmw_creates(const emb_session *s) {
