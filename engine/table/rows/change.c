@@ -242,9 +242,10 @@ static struct rec *memory_rec(const struct core *core, uint64_t word) {
   return word_address(word) ? key_rec(core, word) : NULL;
 }
 
-/* The first pass over a chunk, from row `from` on; *done: rows finished.  Rows
-** that need the disk are put into s->cold. */
-static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
+/* The first pass over a chunk of n rows; *done: rows finished.  Rows that need
+** the disk are put into s->cold; without `wait` the first of them ends the
+** pass, so that what the caller leaves to others is not done yet. */
+static int change_first_pass(struct work *w, uint32_t n, int wait,
                              uint32_t *done, uint32_t *cold) {
   emb_session *s = w->s;
   struct core *core = s->core;
@@ -253,17 +254,17 @@ static int change_first_pass(struct work *w, uint32_t from, uint32_t n,
   uint32_t lines = rows_lines(only_vectors ? core->layout.vector_bytes
                                            : core->layout.value_bytes);
   int rc = EMB_OK;
-  rows_find(s, w->keys, from, n);
-  for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
+  rows_find(s, w->keys, 0, n);
+  for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
-    if (i >= from + ROWS_AHEAD) {
+    if (i >= ROWS_AHEAD) {
       uint64_t at = 0;
       rc = row_stands(w, row) ? change_row_found(w, row, &at) : EMB_OK;
       if (rc == ROW_COLD) {
         s->cold[(*cold)++] = (struct cold){at, row};
         rc = EMB_OK;
       }
-      if (rc) {
+      if (rc || (*cold && !wait)) {
         return rc;
       }
       w->want -= w->want > 1;
@@ -370,7 +371,7 @@ static int change_chunk(struct work *w, uint32_t n, int wait,
   uint64_t waited = 0;
   memset(w->loaded.at, 0, n * sizeof *w->loaded.at);
   change_begin_pass(w, n);
-  int rc = change_first_pass(w, 0, n, &done, &cold);
+  int rc = change_first_pass(w, n, wait, &done, &cold);
   epoch_leave(s->slot);
   if (!wait && (cold || rc == ROW_ROOM || rc == ROW_HELD)) {
     *finished = cold ? s->cold[0].row : done;
@@ -431,7 +432,9 @@ int change__rows(emb_session *s, struct write_batch *batch,
   size_t done = 0;
   value_begin_call(s);
   rc = rc ? rc : loaded_init(s, &w.loaded);
-  while (!rc && done < batch->n) {
+  /* The rows of a repeated key must not be parted: one stands for all. */
+  int whole = batch->wait || !w.grouped || !s->groups.any;
+  while (!rc && whole && done < batch->n) {
     size_t left = batch->n - done, m = left < s->chunk ? left : s->chunk;
     size_t finished = 0;
     w.first = done;
@@ -446,7 +449,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
     rc = rc || !batch->wait || done == batch->n ? rc : session_poll(s);
   }
   batch->done = done;
-  if (!rc && w.grouped && s->groups.any) {
+  if (!rc && whole && w.grouped && s->groups.any) {
     copy_to_repeated(&s->groups, batch);
   }
   loaded_free(s, &w.loaded);

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .results import Float32
     from .table import Table
 
-__all__ = ["Prefetch", "WriteBack"]
+__all__ = ["ApplyAsync", "Prefetch", "WriteBack"]
 
 
 class _Batch:
@@ -43,7 +43,7 @@ class _Batch:
             try:
                 value = self._wait()
                 break
-            except OwnerChanged:  # with the batch: begin it again
+            except OwnerChanged:  # and with it the batch: begin it again
                 if self._handle.in_transaction:
                     raise
                 self._start()
@@ -101,3 +101,12 @@ class WriteBack(_Batch):
     def result(self) -> int:
         """Waits until the vectors are written; returns the number of keys."""
         return int(self._finish())
+
+
+class ApplyAsync(WriteBack):
+    """Gradients that are being applied (`Table.apply_async`)."""
+
+    begin = "emb_apply_async"
+
+    def __enter__(self) -> ApplyAsync:
+        return self

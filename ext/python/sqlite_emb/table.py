@@ -23,7 +23,7 @@ from .arrays import (
     unpack_keys,
     unpack_texts,
 )
-from .batch import Prefetch, WriteBack
+from .batch import ApplyAsync, Prefetch, WriteBack
 from .connection import Database, Handle
 from .errors import DTypeError, Error, ShapeError
 from .bags import pack_bags, pooled
@@ -523,6 +523,21 @@ class Table:
         `with` block, or `result()`, waits for it."""
         packed, shape = self._pack(keys)
         return WriteBack(self, packed, self._rows(vectors, shape, "vectors", cast))
+
+    def apply_async(
+        self,
+        keys: Keys,
+        gradients: Vectors,
+        *,
+        lr: float | None = None,
+        step: int | None = None,
+        cast: bool = False,
+    ) -> ApplyAsync:
+        """Begins to make steps of the optimizer, as `apply` does, while this thread goes on;
+        the end of a `with` block, or `result()`, waits for them."""
+        packed, shape = self._pack(keys)
+        rows = self._rows(gradients, shape, "gradients", cast)
+        return ApplyAsync(self, packed, rows, lr, step)
 
     def lookahead(self, keys: Keys) -> int:
         """Begins to bring rows from the disk into memory, for any reader; returns how many

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`Ahead`: the rows of the next batches are read while this one is computed."""
+"""`Ahead`: the rows of the next batches are read, and the gradients of the last one applied,
+while this one is computed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Batch = TypeVar("Batch")
 
 
 class Ahead(Generic[Batch]):
-    """Batches of a loader, whose rows are being read when they come.
+    """Batches of a loader, whose rows are being read when they come, and whose gradients are
+    applied in the background.
 
         for users, items, ratings in Ahead(loader, lambda b: {user_rows: b[0], item_rows: b[1]}):
             loss = ((user_rows(users) * item_rows(items)).sum(1) - ratings)...
@@ -47,11 +49,14 @@ class Ahead(Generic[Batch]):
 
     def __iter__(self) -> Iterator[Batch]:
         begun: deque[tuple[Batch, Mapping[Embedding, Any]]] = deque()
+        layers: set[Embedding] = set()
         try:
             for batch in self.loader:
                 keys = self.keys(batch)
                 for layer, of_layer in keys.items():
                     layer.begin(of_layer)
+                    layer.apply_later(True)
+                    layers.add(layer)
                 begun.append((batch, keys))
                 if len(begun) > self.batches:
                     yield begun[0][0]
@@ -62,6 +67,8 @@ class Ahead(Generic[Batch]):
         finally:
             for _, keys in begun:
                 self._forget(keys)
+            for layer in layers:
+                layer.apply_later(False)
 
     def _forget(self, keys: Mapping[Embedding, Any]) -> None:
         """Gives up what the program did not use."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arrays import pack_keys
-from ..batch import Prefetch
+from ..batch import ApplyAsync, Prefetch
 from ..errors import Error
 from ..table import Table
 
@@ -206,6 +206,7 @@ class Embedding(_Layer):
     ) -> None:
         super().__init__(table, padding_idx, max_norm, scale_grad_by_freq, lr)
         self._begun: deque[_Begun] = deque()
+        self._steps: deque[ApplyAsync] | None = None  # in flight; None: made at once
 
     def forward(self, keys: Keys) -> Tensor:
         return self._finish(self._begin(keys, later=False))
@@ -218,6 +219,23 @@ class Embedding(_Layer):
         """Gives up the rows of a batch that was begun and not used, and of those before."""
         if any(begun.keys is keys for begun in self._begun):
             self._take(keys).give_up()
+
+    def apply_later(self, later: bool) -> None:
+        """Makes steps in the background, one at a time, or waits for them from now on."""
+        if later and self._steps is None:
+            self._steps = deque()
+        elif not later and self._steps is not None:
+            steps, self._steps = self._steps, None
+            for step in steps:
+                step.result()
+
+    def _step(self, keys: Any, gradients: Any) -> None:
+        if self._steps is None:
+            self.table.apply(keys, gradients, lr=self.lr)
+            return
+        while self._steps:
+            self._steps.popleft().result()
+        self._steps.append(self.table.apply_async(keys, gradients, lr=self.lr))
 
     def _take(self, keys: Keys) -> _Begun:
         """The batch of these keys; those before it are given up."""
@@ -261,7 +279,7 @@ class Embedding(_Layer):
 
         def apply(gradients: Tensor) -> None:
             array = _array(gradients)
-            self.table.apply(packed, array if real is None else array[real], lr=self.lr)
+            self._step(packed, array if real is None else array[real])
 
         result: Tensor = _Rows.apply(self._anchor, tensor, apply)
         return result
