@@ -54,7 +54,7 @@ def loss_of(*batch):
 
 
 clicks = Query(options.database, f"SELECT {COLUMNS} FROM click")
-loader = DataLoader(clicks, options.batch, num_workers=options.workers)
+loader = DataLoader(clicks, options.batch)
 for batch in loader:
     loss = loss_of(*batch)
     adam.zero_grad()

@@ -30,7 +30,7 @@ def loss_of(user, item, rating):
 
 
 ratings = Query(options.database, "SELECT user, item, rating FROM rating")
-loader = DataLoader(ratings, options.batch, num_workers=options.workers)
+loader = DataLoader(ratings, options.batch)
 for batch in Ahead(loader, lambda batch: {users: batch[0], items: batch[1]}):
     loss = loss_of(*batch)
     loss.backward()  # makes the steps of the tables' optimizers

@@ -28,7 +28,7 @@ def loss_of(user, item, rating):
 
 
 ratings = Query(options.database, "SELECT user, item, rating FROM rating")
-loader = DataLoader(ratings, options.batch, num_workers=options.workers)
+loader = DataLoader(ratings, options.batch)
 for batch in loader:
     loss = loss_of(*batch)
     adagrad.zero_grad()

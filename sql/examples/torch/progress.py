@@ -26,7 +26,6 @@ def arguments(text: str) -> Any:
     parser.add_argument(
         "--part", type=float, default=2, help="a table's memory, as a part of its rows"
     )
-    parser.add_argument("--workers", type=int, default=0, help="that read samples")
     parser.add_argument("--log", type=Path, help="a file for all figures, .json")
     return parser.parse_args()
 
@@ -58,8 +57,9 @@ class Progress:
         self.log = options.log
         self.imports = status("VmRSS")
         self.losses: list[float] = []
-        self.curve: list[tuple[float, float]] = []
+        self.times: list[float] = []
         self.samples = 0
+        self.first = 0.0, 0  # when the first step ended, and its samples
         self.started = time.monotonic()
 
     def __call__(self, loss: torch.Tensor, samples: int) -> None:
@@ -68,14 +68,19 @@ class Progress:
             self.first = time.monotonic(), samples
         self.losses.append(loss.item())
         self.samples += samples
+        self.times.append(time.monotonic() - self.started)
         if len(self.losses) % EVERY == 0:
-            mean = sum(self.losses[-EVERY:]) / EVERY
-            self.curve.append((time.monotonic() - self.started, mean))
             print(
-                f"step {len(self.losses):5}  loss {mean:.4f}  {self.speed():8,.0f} samples/s  "
-                f"{self.peak():4.0f} MB",
+                f"step {len(self.losses):5}  loss {np.mean(self.losses[-EVERY:]):.4f}  "
+                f"{self.speed():8,.0f} samples/s  {self.peak():4.0f} MB",
                 flush=True,
             )
+
+    def curve(self) -> list[tuple[float, float]]:
+        """The mean loss of every few steps, by the time."""
+        few = max(1, min(EVERY, len(self.losses) // 20))
+        ends = range(few, len(self.losses) + 1, few)
+        return [(self.times[end - 1], np.mean(self.losses[end - few : end])) for end in ends]
 
     def speed(self) -> float:
         """Samples per second since the first step."""
@@ -92,7 +97,7 @@ class Progress:
         held_out = float(np.mean([loss.item() for loss in losses]))
         figures = {
             "losses": self.losses,
-            "curve": self.curve,
+            "curve": self.curve(),
             "speed": speed,
             "memory": self.peak(),
             "held_out": held_out,
