@@ -40,7 +40,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 def curves(runs: list[Any], top: float) -> str:
     """Loss over time."""
-    points = [run["curve"] for run in runs]
+    points: list[list[tuple[float, float]]] = [run["curve"] for run in runs]
     end = max(curve[-1][0] for curve in points)
     losses = [loss for curve in points for _, loss in curve]
     low, high = min(losses), max(losses) + 1e-9

@@ -80,7 +80,9 @@ class Progress:
         """The mean loss of every few steps, by the time."""
         few = max(1, min(EVERY, len(self.losses) // 20))
         ends = range(few, len(self.losses) + 1, few)
-        return [(self.times[end - 1], np.mean(self.losses[end - few : end])) for end in ends]
+        return [
+            (self.times[end - 1], float(np.mean(self.losses[end - few : end]))) for end in ends
+        ]
 
     def speed(self) -> float:
         """Samples per second since the first step."""

@@ -20,7 +20,7 @@ import numpy as np
 import sqlite_emb
 
 DIM = 64  # floats of a row
-INITIAL = {"initializer": "uniform(low=0, high=0.2)", "seed": 1}  # of the rows
+INITIAL: dict[str, Any] = {"initializer": "uniform(low=0, high=0.2)", "seed": 1}  # of the rows
 ROW = 2 * 4 * DIM  # bytes: the vector and Adagrad's state
 BASE = 3 - DIM * 0.1**2  # what the product of two new rows lacks to the mean rating
 RANK = 4  # of what is to be learnt

@@ -20,7 +20,7 @@ import plot
 
 HERE = Path(__file__).parent
 MODELS = {"factorize": "Matrix factorisation", "dlrm": "DLRM"}
-RUNS = {
+RUNS: dict[str, tuple[str, list[str]]] = {
     "nn.Embedding": ("_nn", []),
     "sqlite_emb": ("", []),
     "sqlite_emb, memory a tenth": ("", ["--part", "0.1"]),
@@ -35,7 +35,7 @@ def run(out: Path, model: str, name: str) -> Any:
     print(f"\n$ {program.name} {' '.join(options)}", flush=True)
     database, log = out / "run.db", out / f"{model}{end}{''.join(options)}.json"
     shutil.copy(out / "samples.db", database)
-    command = [sys.executable, program, database, "--log", log, *options]
+    command: list[Any] = [sys.executable, program, database, "--log", log, *options]
     subprocess.run(command, check=True)
     shutil.rmtree(out / "run.db-emb", ignore_errors=True)
     return {"name": name, **json.loads(log.read_text())}
@@ -44,7 +44,10 @@ def run(out: Path, model: str, name: str) -> Any:
 def difference(runs: list[Any]) -> float:
     """The largest difference of the losses of any step from those of the first run."""
     first = runs[0]["losses"]
-    return max(abs(a / b - 1) for other in runs[1:] for a, b in zip(other["losses"], first))
+    found: float = max(
+        abs(a / b - 1) for other in runs[1:] for a, b in zip(other["losses"], first)
+    )
+    return found
 
 
 def conclude(title: str, runs: list[Any]) -> bool:
