@@ -90,7 +90,7 @@ def picture(programs: dict[str, list[Any]]) -> str:
         out += text(10, top - 32, f"<tspan font-weight='bold'>{title}</tspan>")
         out += curves(runs, top) + "".join(bars(runs, figure, top) for figure in BARS)
         top += HEIGHT + 10
-    size = f'width="800" height="{top - 80}"'
+    size = f'width="800" height="{top - 50}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
         f'font-size="12">\n<rect {size} fill="white"/>\n{out}</svg>\n'
