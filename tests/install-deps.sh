@@ -20,7 +20,8 @@ for group; do
   online) packages="$packages sqlite3" ;;
   bank) packages="$packages sqlite3 wordnet-base libopenblas-openmp-dev" ;;
   modyn) packages="$packages sqlite3 libopenblas-openmp-dev" ;;
-  torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch" ;;
+  torch) packages="$packages sqlite3 wordnet-base python3-numpy python3-torch
+                   python3-build python3-setuptools python3-wheel python3-venv binutils" ;;
   python) packages="$packages python3 python3-build python3-setuptools python3-wheel
                     python3-venv python3-pytest python3-numpy python3-torch
                     python3-apsw python3-sqlalchemy binutils mypy flake8" ;;
