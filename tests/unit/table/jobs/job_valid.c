@@ -28,6 +28,7 @@ TEST(the_queue_of_jobs) {
   CHECK_FIRES(first->finished = 1; job_valid(first));
   CHECK_FIRES(first->done = 1; job_valid(first));
   CHECK_FIRES(first->writing = 1; job_valid(first));
+  CHECK_FIRES(first->whole = 1; first->taken = 1; job_valid(first));
   CHECK_FIRES(first->n = 0; jobs_valid(&store->jobs));
   CHECK_FIRES(second->taken = 1; second->writing = 1; jobs_valid(&store->jobs));
   CHECK_ALL_FIRED("engine/table/jobs/job_valid.c");
