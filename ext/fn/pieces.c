@@ -14,11 +14,13 @@ static int piece_stops(struct ext_pieces *piece) {
   struct ext_conn asked = {.db = sqlite3_context_db_handle(piece->context),
                            .ticked_us = piece->ticked_us};
   char *err = NULL;
+  int rc;
   piece->stopped = ext_link_interrupted(&asked);
   piece->ticked_us = asked.ticked_us;
-  if (piece->stopped)
-    ext_result_error(piece->context,
-                     ext_error(&err, SQLITE_INTERRUPT, "interrupted"), err);
+  if (piece->stopped) {
+    rc = ext_error(&err, SQLITE_INTERRUPT, "interrupted");
+    ext_result_error(piece->context, rc, err);
+  }
   return piece->stopped;
 }
 
