@@ -174,6 +174,8 @@ def test_wrong_calls(db: Any) -> None:
     layer, _, _ = pair(db)
     with pytest.raises(sqlite_emb.DTypeError, match="integers"):
         layer(torch.tensor([1.5]))
+    with pytest.raises(sqlite_emb.DTypeError, match=r"pass keys.cpu\(\)"):
+        layer(torch.tensor([1], device="meta"))
     with pytest.raises(RuntimeError, match="second derivative"):
         layer(torch.tensor([1])).sum().backward(create_graph=True)
     bag = layers.EmbeddingBag(layer.table, "sum")

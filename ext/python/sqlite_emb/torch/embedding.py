@@ -149,18 +149,13 @@ class _Layer(nn.Module):
         return self.training and torch.is_grad_enabled()
 
 
-def _tensor(rows: Any, like: Any) -> Tensor:
-    """A tensor that may be changed, on the device of the keys."""
-    tensor = torch.from_numpy(rows.copy())
-    return tensor.to(like.device) if isinstance(like, Tensor) and like.is_cuda else tensor
+def _tensor(rows: Any) -> Tensor:
+    """Rows as a tensor that may be changed."""
+    return torch.from_numpy(rows.copy())
 
 
 def _array(gradients: Tensor) -> Any:
-    return gradients.detach().to("cpu", torch.float32).numpy()
-
-
-def _cpu(keys: Keys) -> Keys:
-    return keys.cpu() if isinstance(keys, Tensor) and keys.is_cuda else keys
+    return gradients.detach().float().numpy()
 
 
 class _Begun(NamedTuple):
@@ -190,6 +185,8 @@ class Embedding(_Layer):
     forward(keys): integers of any shape, or texts; float32 of their shape and `dim`.  The
     backward pass makes a step of the table's optimizer at once.  In `eval()` mode and under
     `no_grad()` rows are peeked: such a read is not counted, and adds no row.
+
+    Keys are on the CPU, and so are the rows: layer(keys.cpu()).to(device).
 
     Sparse gradients, `num_embeddings` and an initial weight have no meaning here: the table
     grows, and its `initializer=` says what a new row is.
@@ -254,7 +251,7 @@ class Embedding(_Layer):
         """Reads the rows of a batch, or begins to."""
         packed, real, shape = keys, None, None
         if not self.table.text_keys:
-            packed, shape = pack_keys(_cpu(keys))
+            packed, shape = pack_keys(keys)
             if self.padding_idx is not None:
                 real = packed != self.padding_idx
                 packed = packed[real]
@@ -273,7 +270,7 @@ class Embedding(_Layer):
             all_rows = np.zeros((*begun.shape, self.table.dim), np.float32)
             all_rows[real] = rows
             rows = all_rows
-        tensor = _tensor(rows, begun.keys)
+        tensor = _tensor(rows)
         if not self._trains:
             return tensor
 
@@ -323,12 +320,11 @@ class EmbeddingBag(_Layer):
             raise ValueError(
                 "per_sample_weights has no gradient here: pass per_sample_weights.detach()"
             )
-        keys = _cpu(keys)
-        weights = None if per_sample_weights is None else per_sample_weights.cpu().numpy()
+        weights = None if per_sample_weights is None else per_sample_weights.numpy()
         keys, offsets, weights = self._unpadded(keys, offsets, weights)
         options = {"weights": weights, "include_last_offset": self.include_last_offset}
         rows = self.table.bag(keys, offsets, self.mode, peek=not self._trains, **options)
-        tensor = _tensor(rows, keys)
+        tensor = _tensor(rows)
         if not self._trains:
             return tensor
 
