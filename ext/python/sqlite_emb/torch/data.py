@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from ..arrays import pack_keys
 from ..connection import Database
 from ..errors import Error
+from ..sql import quoted
 
 __all__ = ["Query", "Rows", "Samples"]
 
@@ -64,7 +65,7 @@ class Query(IterableDataset):  # type: ignore[type-arg]
                 if number % parts == part:
                     yield row
         else:
-            column = '"' + self.split.replace('"', '""') + '"'
+            column = quoted(self.split)
             yield from handle.each(
                 f"SELECT * FROM ({self.sql}) "
                 f"WHERE ({column} % {parts} + {parts}) % {parts} = {part}",
@@ -127,7 +128,7 @@ class Samples(IterableDataset):  # type: ignore[type-arg]
         self.interval = start, end
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        columns = ", ".join('"' + column.replace('"', '""') + '"' for column in self.columns)
+        columns = ", ".join(map(quoted, self.columns))
         return self.database.handle().each(
             f"SELECT {columns} FROM emb_samples_worker(?, ?, ?, ?, ?)",
             self.name,
