@@ -328,6 +328,24 @@ def test_names(tmp_path: Path) -> None:
         sqlite_emb.Table(db, "a b", schema="third")
 
 
+@pytest.mark.parametrize(
+    "columns, settings", [({"vector": 2}, {"hidden_prefix": "emb_"}), ({"k": 2}, {})]
+)
+def test_hidden_columns_of_other_names(
+    tmp_path: Path, columns: dict[str, int], settings: dict[str, Any]
+) -> None:
+    db = sqlite_emb.connect(tmp_path / "app.db")
+    table = sqlite_emb.Table.create(db, "items", columns, **settings)
+    table.insert([1], [[1, 2]])
+    table.command("checkpoint")
+    table.snapshot("a")
+    table.put([1, 2], [[3, 4], [5, 6]])
+    assert table.get_found([1, 7])[1].tolist() == [True, False]
+    assert table.get([1, 2], snapshot="a").tolist() == [[1, 2], [0, 0]]
+    assert table.to_numpy(snapshot="a")[0].tolist() == [1]
+    assert table.nearest([5, 6], 1).keys.tolist() == [2]
+
+
 def test_a_table_made_again(db: Any) -> None:
     table = sqlite_emb.Table.create(db, "items", 2)
     assert table.dim == 2

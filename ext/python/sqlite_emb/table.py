@@ -195,7 +195,8 @@ class Table:
         """The vectors, and which keys have a row, of one moment."""
         packed, shape = self._pack(keys)
         vectors, found = self._handle().row(
-            f"SELECT vectors, found FROM {self._place()}(?, ?)",
+            f"SELECT {self._hidden('vectors')}, {self._hidden('found')} "
+            f"FROM {self._place()}(?, ?)",
             packed,
             "peek" if peek else None,
         )
@@ -355,7 +356,8 @@ class Table:
         if snapshot is None:
             keys = self.keys()
         else:
-            sql = f"SELECT {quoted(self._key)} FROM {self._place()} WHERE snapshot = ?"
+            sql = f"SELECT {quoted(self._key)} FROM {self._place()} "
+            sql += f"WHERE {self._hidden('snapshot')} = ?"
             found = [key for key, in self._handle().rows(sql, snapshot)]
             keys = np.sort(unpack_texts(found) if self.text_keys else np.array(found, np.int64))
         vectors = np.empty((len(keys), self.dim), FLOAT32)
@@ -454,7 +456,10 @@ class Table:
         packed, shape = self._pack(keys)
         rows = self._rows(vectors, shape, "vectors", cast)
         self._handle().rows(
-            f"INSERT INTO {self._place()}(keys, vectors) VALUES (?, ?)", packed, rows
+            f"INSERT INTO {self._place()}({self._hidden('keys')}, {self._hidden('vectors')}) "
+            "VALUES (?, ?)",
+            packed,
+            rows,
         )
         return int(np.prod(shape))
 
@@ -635,7 +640,8 @@ class Table:
     def command(self, command: str, argument: Any = None) -> None:
         """Runs a command of the table: 'checkpoint', 'optimize', 'memory', 'set timeout'..."""
         self._handle().rows(
-            f"INSERT INTO {self._place()}({quoted(self._command)}, arg) VALUES (?, ?)",
+            f"INSERT INTO {self._place()}({quoted(self._command)}, {self._hidden('arg')}) "
+            "VALUES (?, ?)",
             command,
             argument,
         )
@@ -661,19 +667,21 @@ class Table:
             self.name,
             self.database.own_schema,
         )
-        modules = self._handle().value(
-            "SELECT count(*) FROM emb_tables WHERE name = ? AND schema = ?",
-            self.name,
-            self.database.own_schema,
-        )
-        if not columns or not modules:
+        hidden = [name for name, _, _, how in columns if how == 1]
+        # With the option hidden_prefix the names of all hidden columns begin with it.
+        prefix = next((name[:-8] for name in hidden if name.endswith("versions")), None)
+        if prefix is None:
             what = "is not an emb table" if columns else "does not exist"
             raise Error(f"emb: the table {self.name} {what}; Table.create() makes one")
         self._key, kind = next((name, kind) for name, kind, pk, _ in columns if pk)
         self.text_keys = kind == "TEXT"
         self._first = columns[1][0]  # the first vector
-        hidden = {name for name, _, _, how in columns if how == 1}
-        self._command = self.name if self.name in hidden else "command"
+        self._command = self.name if self.name in hidden else prefix + "command"
+        self._prefix = prefix
+
+    def _hidden(self, name: str) -> str:
+        """The quoted name of a hidden column."""
+        return quoted(self._prefix + name)
 
     def _dim(self, column: str | None) -> int:
         if column not in self._dims:
@@ -730,7 +738,8 @@ class Table:
         if column is not None:
             raise Error("emb: a snapshot is read with all columns: leave column= away")
         blob = self._handle().value(
-            f"SELECT vectors FROM {self._place()} WHERE keys = ? AND snapshot = ?",
+            f"SELECT {self._hidden('vectors')} FROM {self._place()}(?) "
+            f"WHERE {self._hidden('snapshot')} = ?",
             packed,
             snapshot,
         )
