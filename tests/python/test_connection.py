@@ -92,6 +92,7 @@ def test_threads(table: sqlite_emb.Table) -> None:
 
 
 def test_a_thread_closes_its_connection(table: sqlite_emb.Table) -> None:
+    gc.collect()  # those of other tests
     before = len(connections._process.handles)
     for _ in range(3):
         assert in_thread(lambda: table.get([1]).tolist()) == [[1, 1]]
@@ -189,7 +190,10 @@ def test_sqlalchemy(tmp_path: Path) -> None:
         table = sqlite_emb.Table.create(connection, "items", 2)
         table.put([1], [[1, 2]])
         assert in_thread(lambda: table.get([1]).tolist()) == [[1, 2]]
-    for other in (engine, sqlalchemy.orm.Session(engine)):
+    scoped = sqlalchemy.orm.scoped_session(sqlalchemy.orm.sessionmaker(engine))
+    with pytest.raises(sqlite_emb.Error, match="no database file"):
+        sqlite_emb.Table(sqlalchemy.create_engine("sqlite://"), "items")
+    for other in (engine, sqlalchemy.orm.Session(engine), scoped):
         assert sqlite_emb.Table(other, "items").get([1]).tolist() == [[1, 2]]
 
 

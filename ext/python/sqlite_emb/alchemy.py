@@ -36,6 +36,28 @@ def load(target: object) -> bool:
     return True
 
 
+def place(target: Any) -> Any:
+    """Where a table is: the path of an Engine's database, because the Engine only lends its
+    connections; the driver's connection of a Connection or Session; or the target.
+
+    Raises Error if the database is not SQLite's, or an Engine's is no file.
+    """
+    if isinstance(target, engine.Engine):
+        _check_dialect(target)
+        path = target.url.database
+        if path in (None, "", ":memory:"):
+            raise Error("emb: this Engine has no database file: give one of its connections")
+        return path
+    if isinstance(target, orm.scoped_session):
+        target = target()
+    if isinstance(target, orm.Session):
+        target = target.connection()
+    if not isinstance(target, engine.Connection):
+        return target
+    _check_dialect(target)
+    return target.connection.dbapi_connection
+
+
 def _load_engine(target: engine.Engine) -> None:
     """An Engine that cannot load emb is left as it was."""
     _check_dialect(target)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .connection import ATTEMPTS
 from .errors import Error, OwnerChanged, translated
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ class _Batch:
             raise Error(f"emb: the result of this {type(self).__name__} was taken before")
         if self._table.database.handle() is not self._handle:
             raise Error(f"emb: this {type(self).__name__} belongs to the thread that began it")
-        while True:
+        for attempt in range(ATTEMPTS):
             try:
                 value = self._wait()
                 break
             except OwnerChanged:  # and with it the batch: begin it again
-                if self._handle.in_transaction:
+                if self._handle.in_transaction or attempt == ATTEMPTS - 1:
                     raise
                 self._start()
         self._done = True

@@ -25,7 +25,7 @@ from .extension import load
 
 __all__ = ["Database", "Handle", "connect"]
 
-_ATTEMPTS = 5  # of a call whose owner has gone
+ATTEMPTS = 5  # of a call whose owner has gone
 _AS_THEY_ARE = contextlib.nullcontext()
 
 
@@ -95,7 +95,8 @@ class Handle:
         self.process = _process.number
         self.closed = False
         cursor = connection.cursor()
-        if isinstance(connection, sqlite3.Connection):
+        self._is_sqlite3 = isinstance(connection, sqlite3.Connection)
+        if self._is_sqlite3:
             self.errors: tuple[type[BaseException], ...] = (sqlite3.Error,)
             cursor.row_factory = None
         else:
@@ -119,6 +120,12 @@ class Handle:
     def row(self, sql: str, *arguments: Any) -> Any:
         """The only row of a statement, or None.  Repeats a call that the manual says to
         repeat: when the process that owned the table has gone."""
+        if self._changes_texts():
+            return self._repeated(lambda: self.execute(sql, arguments).fetchone())
+        try:  # most calls end here
+            return self.execute(sql, arguments).fetchone()
+        except self.errors as error:
+            self._check(error)
         return self._repeated(lambda: self.execute(sql, arguments).fetchone())
 
     def value(self, sql: str, *arguments: Any) -> Any:
@@ -132,23 +139,27 @@ class Handle:
         return rows
 
     def _repeated(self, call: Callable[[], Any]) -> Any:
-        attempts = 1
-        while True:
+        for attempt in range(ATTEMPTS):
             try:
                 with self.texts():
                     return call()
             except self.errors as error:
-                new = translated(error)
-                again = isinstance(new, OwnerChanged) and attempts < _ATTEMPTS
-                if not again or self.in_transaction:
-                    raise new from error
-                attempts += 1
+                self._check(error, attempt == ATTEMPTS - 1)
+        return None
+
+    def _check(self, error: BaseException, last: bool = False) -> None:
+        """Raises an error, unless the call is to be repeated."""
+        new = translated(error)
+        if last or not isinstance(new, OwnerChanged) or self.in_transaction:
+            raise new from error
+
+    def _changes_texts(self) -> bool:
+        """Does the program have texts made into something else than str?"""
+        return self._is_sqlite3 and self.connection.text_factory is not str
 
     def texts(self) -> contextlib.AbstractContextManager[Any]:
         """While it is entered, the program's own `text_factory` is not used."""
-        if getattr(self.connection, "text_factory", str) is str:
-            return _AS_THEY_ARE
-        return self._texts()
+        return self._texts() if self._changes_texts() else _AS_THEY_ARE
 
     @contextlib.contextmanager
     def _texts(self) -> Iterator[None]:
@@ -162,7 +173,7 @@ class Handle:
     def each(self, sql: str, *arguments: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement one after the other, while other statements run."""
         cursor = self.connection.cursor()
-        if isinstance(self.connection, sqlite3.Connection):
+        if self._is_sqlite3:
             cursor.row_factory = None
         try:
             yield from cursor.execute(sql, arguments)
@@ -204,8 +215,10 @@ class Database:
 
     def __init__(self, connection: Any, schema: str = "main", *, create: bool = False) -> None:
         self._local = _Local()
-        if hasattr(connection, "url"):  # an Engine lends its connections; this needs its own
-            connection = _path_of(connection)
+        if type(connection).__module__.startswith("sqlalchemy."):
+            from . import alchemy
+
+            connection = alchemy.place(connection)
         if isinstance(connection, (str, os.PathLike)):
             self.driver, self.schema = "sqlite3", "main"
             self.path = os.path.abspath(connection)
@@ -213,14 +226,13 @@ class Database:
                 connect(self.path).close()
             self.handle()
             return
-        raw = _raw(connection)
-        self.driver = type(raw).__module__.partition(".")[0]
+        self.driver = type(connection).__module__.partition(".")[0]
         self.schema = schema
         try:
-            load(raw)
+            load(connection)
         except sqlite3.ProgrammingError as error:  # it is closed, or another thread's
             raise translated(error) from error
-        self._local.handle = handle = Handle(raw, own=False)
+        self._local.handle = handle = Handle(connection, own=False)
         self.path = _file_of(handle, schema)
 
     def handle(self) -> Handle:
@@ -263,22 +275,6 @@ def _reopened(driver: str, path: str) -> Database:
     database._local = _Local()
     database.driver, database.schema, database.path = driver, "main", path
     return database
-
-
-def _path_of(engine: Any) -> str:
-    """The database of an Engine of SQLAlchemy."""
-    path = engine.url.database
-    if engine.dialect.name != "sqlite" or path in (None, "", ":memory:"):
-        raise Error("emb: this Engine has no database file: pass one of its connections")
-    return str(path)
-
-
-def _raw(connection: Any) -> Any:
-    """The driver's connection of one of SQLAlchemy."""
-    if hasattr(connection, "get_bind"):  # a Session
-        connection = connection.connection()
-    proxy = getattr(connection, "connection", None)
-    return getattr(proxy, "dbapi_connection", connection)
 
 
 def _file_of(handle: Handle, schema: str) -> str:
