@@ -56,8 +56,11 @@ static int share_open_store(emb_store *store, const emb_config *c,
   return EMB_OK;
 }
 
+/* How often to look whether another thread has opened or closed a store. */
+#define OPENING_TRY_US 1000
+
 static int is_open_interrupted(const emb_config *config) {
-  const emb_patience *p = config->patience;
+  const emb_patience *p = config ? config->patience : NULL;
   return p && p->interrupt && p->interrupt(p->interrupt_arg);
 }
 
@@ -66,10 +69,9 @@ static uint64_t open_limit_us(const emb_config *config) {
   return p && p->limit_us ? p->limit_us : config->timeout_ms * 1000;
 }
 
-/* Enters the registry to open a store.  With a patience the wait can be
-** interrupted: another thread may hold the registry while it waits for an
-** owner. */
-static int enter_to_open(const emb_config *config, emb_err *err) {
+/* Enters the registry.  With a patience the wait can be interrupted: another
+** thread may hold it while it closes a store. */
+static int enter_patiently(const emb_config *config, emb_err *err) {
   struct env *env = env_default();
   if (!config || !config->patience) {
     registry_enter();
@@ -79,25 +81,85 @@ static int enter_to_open(const emb_config *config, emb_err *err) {
     if (is_open_interrupted(config)) {
       return err_set(err, EMB_INTERRUPT, "interrupted");
     }
-    env->sleep_us(env, 1000);
+    env->sleep_us(env, OPENING_TRY_US);
   }
   return EMB_OK;
 }
 
+/* Enters the registry when no other thread opens the store at dir; id and
+** *there as of registry_identify.  The lock is not held after an error. */
+static int enter_for(const char *dir, const emb_config *config, uint64_t id[2],
+                     int *there, emb_err *err) {
+  struct env *env = env_default();
+  for (;;) {
+    int rc = enter_patiently(config, err);
+    if (rc) {
+      return rc;
+    }
+    rc = registry_identify(dir, id, there, err);
+    if (!rc && (!*there || !registry_is_opening(id))) {
+      return EMB_OK;
+    }
+    registry_leave();
+    if (!rc && is_open_interrupted(config)) {
+      rc = err_set(err, EMB_INTERRUPT, "interrupted");
+    }
+    if (rc) {
+      return rc;
+    }
+    env->sleep_us(env, OPENING_TRY_US);
+  }
+}
+
+/* Opens the store at dir, which is not open here, and registers it.  Under the
+** registry's lock, which it leaves meanwhile if a directory is there.
+** OWN_RECOVERING: another directory has taken its place meanwhile. */
+static int open_and_add(const char *dir, const emb_config *config,
+                        const uint64_t id[2], int there, emb_store **store,
+                        emb_err *err) {
+  struct env *env = env_default();
+  struct registry_opening opening = {{id[0], id[1]}, NULL};
+  if (there) {
+    registry_begin_opening(&opening);
+    registry_leave();
+  }
+  int rc = open__make(env, dir, config, store, err);
+  if (there) {
+    registry_enter();
+    registry_end_opening(&opening);
+  }
+  if (!rc && !(config->flags & EMB_OPEN_TEMPORARY)) {
+    uint64_t *now = (*store)->registered.identity;
+    int os = env->identity(env, dir, now);
+    rc = os ? err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir)
+         : there && memcmp(now, id, sizeof opening.id) != 0 ? OWN_RECOVERING
+                                                            : EMB_OK;
+    if (rc) {
+      open__free(*store);
+    }
+  }
+  if (!rc) {
+    (*store)->registered.references = 1;
+    registry_add(*store);
+  }
+  return rc;
+}
+
 static int open_once(const char *dir, const emb_config *config,
                      emb_store **store, emb_err *err) {
-  struct env *env = env_default();
-  uint64_t id[2];
+  uint64_t id[2] = {0, 0};
   int rc = EMB_OK, there = 0;
   err_clear(err);
   *store = NULL;
-  int temporary = (config->flags & EMB_OPEN_TEMPORARY) != 0;
-  rc = enter_to_open(config, err);
+  if (config->flags & EMB_OPEN_TEMPORARY) {
+    rc = registry_check_path(dir, err);
+    rc = rc ? rc : enter_patiently(config, err);
+  } else {
+    rc = enter_for(dir, config, id, &there, err);
+  }
   if (rc) {
     return rc;
   }
-  rc = temporary ? registry_check_path(dir, err)
-                 : registry_identify(dir, id, &there, err);
   if (there) {
     *store = registry_find(id);
     if (*store && atomic_load(&(*store)->dropped)) {
@@ -108,21 +170,11 @@ static int open_once(const char *dir, const emb_config *config,
       rc = share_open_store(*store, config, err);
     } else if (config->flags & EMB_OPEN_EXCLUSIVE) {
       rc = registry_destroy(dir, err);
+      there = 0; /* it is made anew */
     }
   }
   if (!rc && !*store) {
-    rc = open__make(env, dir, config, store, err);
-    if (!rc && !temporary) {
-      int os = env->identity(env, dir, (*store)->registered.identity);
-      if (os) {
-        rc = err_os(err, EMB_CANTOPEN, os, "cannot open %s", dir);
-        open__free(*store);
-      }
-    }
-    if (!rc) {
-      (*store)->registered.references = 1;
-      registry_add(*store);
-    }
+    rc = open_and_add(dir, config, id, there, store, err);
   }
   if (rc) {
     *store = NULL;
@@ -206,11 +258,10 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
                      const emb_config *config, emb_err *err) {
   uint64_t id[2];
   struct manifest m;
-  int there, rc = enter_to_open(config, err);
+  int there, rc = enter_for(dir, config, id, &there, err);
   if (rc) {
     return rc;
   }
-  rc = registry_identify(dir, id, &there, err);
   emb_store *store = there ? registry_find(id) : NULL;
   emb_assert(!store || store->registered.references > 0);
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {

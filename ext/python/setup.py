@@ -27,7 +27,7 @@ def version() -> str:
     return found[1]
 
 
-class Wheel(bdist_wheel):  # type: ignore[misc]
+class Wheel(bdist_wheel):
     """A wheel for any Python 3, on the systems that can load emb.so."""
 
     def get_tag(self) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ static int lock_place(const char *dir, struct env_lock **held, emb_err *err) {
   if (rc || !there) {
     return rc;
   }
-  if (registry_find(id)) {
+  if (registry_find(id) || registry_is_opening(id)) {
     return err_set(err, EMB_LOCKED, "%s is open", dir);
   }
   rc = path_join(path, sizeof path, dir, FILE_LOCK, err);

@@ -8,9 +8,12 @@
 ** child after fork() does not use its parent's stores: it opens its own, and
 ** finds them owned.
 **
-** THREADS  One mutex, held while a store is opened or closed.  A child may have
-**          inherited it locked by a thread that does not exist in the child, so
-**          the child starts with a new mutex and an empty list.
+** THREADS  One mutex, held while a store is looked up, created or closed.  An
+**          existing store is opened without it, as that may wait for another
+**          process or read a long log: its directory is listed as being opened,
+**          and whoever wants the same one waits.  A child may have inherited
+**          the mutex locked by a thread that does not exist in the child, so
+**          the child starts with a new mutex and empty lists.
 */
 #include "registry.h"
 #include "engine/table/store/dir.h"
@@ -20,10 +23,17 @@
 #include <string.h>
 
 static struct process_lock registry_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
-static emb_store *registry_stores; /* registry_lock */
+static emb_store *registry_stores;               /* registry_lock */
+static struct registry_opening *registry_opened; /* registry_lock */
+
+static void forget_parent(void) {
+  registry_stores = NULL;
+  registry_opened = NULL;
+}
+
 void registry_enter(void) {
   if (process_lock_enter(&registry_lock, env_default())) {
-    registry_stores = NULL; /* the parent's */
+    forget_parent();
   }
 }
 
@@ -31,7 +41,7 @@ int registry_try_enter(void) {
   int is_new;
   int is_mine = process_lock_try(&registry_lock, env_default(), &is_new);
   if (is_new) {
-    registry_stores = NULL;
+    forget_parent();
   }
   return is_mine;
 }
@@ -46,6 +56,31 @@ emb_store *registry_find(const uint64_t id[2]) {
     }
   }
   return NULL;
+}
+
+int registry_is_opening(const uint64_t id[2]) {
+  struct registry_opening *o = registry_opened;
+  while (o && memcmp(o->id, id, sizeof o->id) != 0) {
+    o = o->next;
+  }
+  return o != NULL;
+}
+
+void registry_begin_opening(struct registry_opening *opening) {
+  emb_assert(!registry_is_opening(opening->id));
+  opening->next = registry_opened;
+  registry_opened = opening;
+}
+
+void registry_end_opening(struct registry_opening *opening) {
+  struct registry_opening **at = &registry_opened;
+  while (*at && *at != opening) {
+    at = &(*at)->next;
+  }
+  emb_assert(*at);
+  if (*at) {
+    *at = opening->next;
+  }
 }
 
 void registry_each(void (*visit)(void *arg, emb_store *store), void *arg) {
@@ -154,8 +189,9 @@ int emb_destroy(const char *dir, emb_err *err) {
   registry_enter();
   int rc = registry_identify(dir, id, &there, err);
   if (there) {
-    rc = registry_find(id) ? err_set(err, EMB_LOCKED, "%s is open", dir)
-                           : registry_destroy(dir, err);
+    rc = registry_find(id) || registry_is_opening(id)
+             ? err_set(err, EMB_LOCKED, "%s is open", dir)
+             : registry_destroy(dir, err);
   }
   registry_leave();
   return rc;

@@ -7,7 +7,7 @@
 
 #include "engine/table/session/session.h"
 
-/* The lock under which stores are opened and closed. */
+/* The lock under which stores are found, created and closed. */
 void registry_enter(void);
 int registry_try_enter(void); /* 0: another thread has it */
 void registry_leave(void);
@@ -16,6 +16,16 @@ void registry_leave(void);
 emb_store *registry_find(const uint64_t id[2]);
 void registry_add(emb_store *store);
 void registry_remove(emb_store *store);
+
+/* A store that a thread is opening, without the lock: it may wait for an owner
+** or for a recovery.  Under the registry's lock. */
+struct registry_opening {
+  uint64_t id[2];
+  struct registry_opening *next;
+};
+int registry_is_opening(const uint64_t id[2]);
+void registry_begin_opening(struct registry_opening *opening);
+void registry_end_opening(struct registry_opening *opening);
 
 /* Calls visit for each open store, under the registry's lock. */
 void registry_each(void (*visit)(void *arg, emb_store *store), void *arg);

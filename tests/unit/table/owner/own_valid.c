@@ -73,6 +73,11 @@ TEST(the_list_of_open_stores) {
   CHECK_FIRES(*references = 0; registry_remove(store); registry_add(store));
   CHECK_FIRES(registry_remove(store));
   CHECK_FIRES(*references = 0; registry_remove(store); registry_remove(store));
+  struct registry_opening opening = {{1, 2}, NULL};
+  CHECK_FIRES(registry_end_opening(&opening));
+  registry_begin_opening(&opening);
+  CHECK_FIRES(registry_begin_opening(&opening));
+  registry_end_opening(&opening);
   CHECK_ALL_FIRED("engine/table/owner/registry.c");
   CHECK_FIRES(store->dropped = 1; drop_store(store, &err));
   CHECK_ALL_FIRED("engine/table/owner/drop.c");
