@@ -40,8 +40,12 @@
 #define COMPARE_ROWS_MAX 192
 #define COMPARE_BYTES (96 * 1024)
 #define SLACK 1e-6
-/* Equal records gathered at most, and bytes of them if records are wanted. */
+/* Equal records gathered at most, and bytes of them if records are wanted.
+** Few queries offer the k lowest keys of each lot, so they gather lots of many
+** times k. */
 #define EQUAL_ROWS 2048
+#define EQUAL_LOT 16
+#define EQUAL_ROWS_MAX 65536
 #define EQUAL_BYTES (1 << 18)
 /* From this many queries on, sorting equal records by key pays. */
 #define SORTS_QUERIES 16
@@ -431,6 +435,19 @@ static void gathered_equal(struct compare *c, const struct rec *rec,
   }
 }
 
+/* Gathers the record, which is equal to the row last gathered, if a query would
+** take it. */
+static void compare_equal_row(struct compare *c, const struct page_rows *rows,
+                              uint32_t i, const struct rec *rec) {
+  int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
+  if (c->equal_all || key < c->equal_key) {
+    gathered_equal(
+        c, rec, key,
+        layout_address(&c->core->layout, rows->page, rows->first + i),
+        rows->from_disk);
+  }
+}
+
 /* Goes through the rows that are near. */
 static void compare_near(struct compare *c, const struct page_rows *rows,
                          const char *bytes) {
@@ -441,37 +458,72 @@ static void compare_near(struct compare *c, const struct page_rows *rows,
     if (rec_version(c->stamps[i]) == 0 || !c->near[i]) {
       continue; /* never used, or far */
     }
-    int64_t key = atomic_load_explicit(&rec->key, memory_order_relaxed);
-    if (!(c->near[i] & NEAR_OPEN) &&
-        is_equal(c, rec, bytes + (size_t)i * l->rec_bytes, c->stamps[i],
-                 rows->from_disk)) {
-      if (c->equal_all || key < c->equal_key) {
-        gathered_equal(c, rec, key,
-                       layout_address(l, rows->page, rows->first + i),
-                       rows->from_disk);
-      }
+    c->in_run = !(c->near[i] & NEAR_OPEN) &&
+                is_equal(c, rec, bytes + (size_t)i * l->rec_bytes, c->stamps[i],
+                         rows->from_disk);
+    if (c->in_run) {
+      compare_equal_row(c, rows, i, rec);
     } else if (c->near[i] & NEAR_OPEN || c->ask->n > 1 ||
                !is_left_out(c, 0, i)) {
-      compare_again(c, rec, key, layout_address(l, rows->page, rows->first + i),
-                    rows->from_disk);
+      compare_again(
+          c, rec, atomic_load_explicit(&rec->key, memory_order_relaxed),
+          layout_address(l, rows->page, rows->first + i), rows->from_disk);
     }
   }
 }
 
+/* The stored segments of the rows, whose stamps it reads first. */
+static const char *begin_rows(struct compare *c, const struct page_rows *rows) {
+  c->is_busy =
+      read_stamps(c->stamps, rows->at, c->core->layout.rec_bytes, rows->n) != 0;
+  return rows_to_read(c, rows) + REC_HEAD_BYTES + c->ask->segment->stored_at;
+}
+
+/* Goes on with a run of equal rows, without computing distances.  Returns how
+** many rows belong to it. */
+static uint32_t compare_run(struct compare *c, const struct page_rows *rows,
+                            const char *bytes) {
+  uint32_t stride = c->core->layout.rec_bytes, i = 0;
+  const char *at = rows->at;
+  for (; i < rows->n; i++, at += stride, bytes += stride) {
+    const struct rec *rec = (const struct rec *)(const void *)at;
+    if (rec_version(c->stamps[i]) == 0) {
+      continue;
+    }
+    if (c->stamps[i] & REC_BUSY ||
+        !is_equal(c, rec, bytes, c->stamps[i], rows->from_disk)) {
+      break;
+    }
+    compare_equal_row(c, rows, i, rec);
+  }
+  return i;
+}
+
 void compare__rows(struct compare *c, const struct page_rows *rows) {
-  uint32_t stride = c->core->layout.rec_bytes;
+  struct page_rows rest = *rows;
   int some = 0;
   emb_assert(!epoch_outside());
   emb_assert(rows->first + rows->n <= c->core->layout.slots);
-  memset(c->near, 0, rows->n);
-  c->is_busy = read_stamps(c->stamps, rows->at, stride, rows->n) != 0;
-  const char *bytes =
-      rows_to_read(c, rows) + REC_HEAD_BYTES + c->ask->segment->stored_at;
+  const char *bytes = begin_rows(c, &rest);
+  if (c->in_run) {
+    uint32_t done = compare_run(c, rows, bytes);
+    if (done == rows->n) {
+      return;
+    }
+    c->in_run = 0;
+    if (done) {
+      rest.first += done;
+      rest.at += (size_t)done * c->core->layout.rec_bytes;
+      rest.n -= done;
+      bytes = begin_rows(c, &rest);
+    }
+  }
+  memset(c->near, 0, rest.n);
   for (size_t query = 0; query < c->ask->n; query++) {
-    some |= compare_query(c, query, rows, bytes);
+    some |= compare_query(c, query, &rest, bytes);
   }
   if (some) {
-    compare_near(c, rows, bytes);
+    compare_near(c, &rest, bytes);
   }
 }
 
@@ -621,8 +673,13 @@ static int compare_gathers(struct compare *c) {
   size_t stored = c->core->layout.vector_bytes + 8;
   uint32_t slots = c->width ? c->core->layout.slots : 1;
   int wanted = ask->vectors || ask->versions;
-  size_t most = wanted ? EQUAL_BYTES / stored : EQUAL_ROWS;
-  c->most = most > EQUAL_ROWS ? EQUAL_ROWS : (uint32_t)most;
+  size_t most = EQUAL_ROWS;
+  if (!c->width && ask->k > EQUAL_ROWS / EQUAL_LOT) {
+    most = ask->k < EQUAL_ROWS_MAX / EQUAL_LOT ? ask->k * EQUAL_LOT
+                                               : EQUAL_ROWS_MAX;
+  }
+  most = wanted && most > EQUAL_BYTES / stored ? EQUAL_BYTES / stored : most;
+  c->most = (uint32_t)most;
   c->most = c->most < c->room ? c->room : c->most;
   const struct gathered_form form = {
       .rows = c->room + slots,

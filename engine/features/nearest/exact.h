@@ -56,6 +56,7 @@ struct compare {
   char *equal;
   size_t equal_bytes;
   double equal_far[FEW_QUERIES];
+  int in_run;        /* the last near row was equal to it */
   int equal_all;     /* some query would take it with any key, */
   int64_t equal_key; /* or else only with a key below this one */
   struct best best;

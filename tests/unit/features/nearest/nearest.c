@@ -364,6 +364,7 @@ enum { STILL = 2000, MOVING = 300, WIDE = 16 };
 
 struct mover {
   emb_store *store;
+  int equal; /* are most rows equal? */
   _Atomic int stop;
 };
 
@@ -379,7 +380,8 @@ static void *move_rows(void *arg) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     int64_t key = (int64_t)(random >> 33) % MOVING;
     for (int i = 0; i < WIDE; i++)
-      vector[i] = (float)(random >> (i + 20) & 7) / 100;
+      vector[i] = m->equal ? (float)((random >> 20 & 15) == 0) / 100
+                           : (float)(random >> (i + 20) & 7) / 100;
     OK(s, emb_put(s, &key, 1, vector, NULL));
     if (round % 512 == 0)
       OK(s, emb_checkpoint(s));
@@ -390,7 +392,7 @@ static void *move_rows(void *arg) {
 
 /* Each moving row is one of the nearest at any moment, so the answer has each
 ** exactly once; the other rows never change. */
-TEST(beside_writers) {
+static void search_beside_writers(int equal) {
   emb_config config = {
       .flags = EMB_OPEN_CREATE, .dim = WIDE, .memory_bytes = 1};
   emb_store *store;
@@ -410,7 +412,7 @@ TEST(beside_writers) {
   if (!help_open(help_path("s"), &config, &store, &s) ||
       !OK(s, emb_put(s, keys, STILL + MOVING, vectors, NULL)))
     return;
-  struct mover mover = {.store = store};
+  struct mover mover = {.store = store, .equal = equal};
   pthread_t threads[2];
   for (int i = 0; i < 2; i++)
     pthread_create(&threads[i], NULL, move_rows, &mover);
@@ -438,6 +440,9 @@ TEST(beside_writers) {
     pthread_join(threads[i], NULL);
   help_close(store, s);
 }
+
+TEST(beside_writers) { search_beside_writers(0); }
+TEST(beside_writers_of_equal_rows) { search_beside_writers(1); }
 
 /* A search of many neighbours first compares two rows of each page, which limit
 ** the distance (limit.c).  Here these two are near and all others are far: the
