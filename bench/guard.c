@@ -4,7 +4,7 @@
 **
 **   bench guard --base=FILE [--extension=FILE]
 **
-** Eight short figures of both builds, all through SQL.  Each build runs in a
+** Twelve short figures of both builds, all through SQL.  Each build runs in a
 ** separate process that has loaded it; both do the same work.  In a round each
 ** figure is measured with both, alternating; the ratio is taken within a round.
 **

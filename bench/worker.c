@@ -84,6 +84,7 @@ static _Noreturn void be(struct ends *ends, pid_t parent,
     if (workers[i]) {
       close(workers[i]->orders);
       close(workers[i]->answers);
+      workers[i] = NULL; /* a worker may start its own */
     }
   }
   live(ends, arg);
