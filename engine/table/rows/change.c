@@ -277,9 +277,6 @@ static int change_first_pass(struct work *w, uint32_t n, int wait,
       if (!rec && counts && !word_address(s->words[i])) {
         admission_prefetch(&core->admission, s->hashes[i]);
       }
-      if (w->call) {
-        lease_prefetch(&s->leases, s->hashes[i]);
-      }
     }
   }
   return rc;

@@ -163,8 +163,7 @@ get_deliver(struct get *g, uint32_t row, uint64_t word, const struct rec *rec,
 static inline int get_acquire_row(struct get *g, uint32_t row, uint64_t hash,
                                   struct entry **entry, uint64_t *word) {
   size_t held = g->s->leases.held;
-  if (!*word ||
-      bound_try_plain(g->s, g->keys[row], hash, g->call, *entry, word) ||
+  if (!*word || bound_try_plain(g->s, g->keys[row], g->call, *entry, word) ||
       bound_try(g->s, g->keys[row], hash, g->call, entry, word) !=
           KEY_BLOCKED) {
     if (g->counted) {
@@ -197,9 +196,6 @@ static void find_and_copy_one(struct get *g, uint32_t *cold) {
 static uint32_t get_acquire_rows(struct get *g, uint32_t n) {
   emb_session *s = g->s;
   for (uint32_t i = 0; i < n; i++) {
-    if (i + ROWS_AHEAD < n) {
-      lease_prefetch(&s->leases, s->hashes[i + ROWS_AHEAD]);
-    }
     if (get_acquire_row(g, i, s->hashes[i], &s->entries[i], &s->words[i])) {
       return i;
     }

@@ -242,9 +242,6 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
         __builtin_prefetch((const char *)*rec + core->layout.rec_bytes - 8, 0,
                            2);
       }
-      if (p->call) {
-        lease_prefetch(&s->leases, s->hashes[i]);
-      }
     }
   }
   epoch_leave(s->slot);
