@@ -111,8 +111,8 @@ static void add_scalar(float *to, const float *a, const float *b, size_t n) {
   ADD_BODY
 }
 
-const struct vec_ops vec_scalar = {"scalar", to_f16_scalar, from_f16_scalar,
-                                   find_bad_scalar, add_scalar};
+const struct vec_ops vec_scalar = {
+    "scalar", 0, to_f16_scalar, from_f16_scalar, find_bad_scalar, add_scalar};
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -141,8 +141,8 @@ AVX2 static size_t find_bad_avx2(const float *x, size_t n){FIND_BAD_BODY} AVX2
     static void add_avx2(float *to, const float *a, const float *b, size_t n) {
   ADD_BODY
 }
-static const struct vec_ops vec_avx2 = {"avx2", to_f16_avx2, from_f16_avx2,
-                                        find_bad_avx2, add_avx2};
+static const struct vec_ops vec_avx2 = {
+    "avx2", 32, to_f16_avx2, from_f16_avx2, find_bad_avx2, add_avx2};
 
 AVX512 static void to_f16_avx512(uint16_t *to, const float *from, size_t n) {
   size_t i = 0;
@@ -167,7 +167,7 @@ AVX512 static size_t find_bad_avx512(const float *x, size_t n){
   ADD_BODY
 }
 static const struct vec_ops vec_avx512 = {
-    "avx512", to_f16_avx512, from_f16_avx512, find_bad_avx512, add_avx512};
+    "avx512", 64, to_f16_avx512, from_f16_avx512, find_bad_avx512, add_avx512};
 #endif
 
 const struct vec_ops *vec__form(int i) {

@@ -14,6 +14,7 @@
 
 struct vec_ops {
   const char *name; /* "scalar", "avx2", "avx512" */
+  uint32_t width;   /* bytes of a register; 0: scalar */
   /* float16 <-> float32, round to nearest even; a finite float32 beyond
   ** 65504 becomes infinite. */
   void (*to_f16)(uint16_t *to, const float *from, size_t n);

@@ -5,6 +5,9 @@
 #include "index.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "engine/base/fence.h"
 #include "engine/emb.h"
@@ -20,6 +23,9 @@ int index_init(struct index *index, struct env *env, struct epoch *epoch,
   index->env = env;
   index->epoch = epoch;
   index->part_bits = part_bits;
+#if defined(__x86_64__) && !FENCE_TSAN
+  index->is_wide = __builtin_cpu_supports("avx2") != 0;
+#endif
   index__memory_init(&index->memory, env);
   index->shapes = env->map(env, parts_bytes(index), 0);
   index->parts =
@@ -112,24 +118,14 @@ struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
 
 /* ---- batches ------------------------------------------------------------- */
 
-/* Keys in the same step of a lookup: while the buckets of one block are fetched
-** from memory, the previous block is matched.  The loops are short and have no
-** unpredictable branches: the processor works on many rows at the same time,
-** and the more of them fit into its window, the more memory accesses
-** overlap. */
-#define BLOCK 32
+/* While the buckets of one block are fetched from memory, the previous block is
+** matched.  The loops are short and have no unpredictable branches: the
+** processor works on many rows at the same time, and the more of them fit into
+** its window, the more memory accesses overlap. */
 
-struct index_probe {
-  struct bucket *bucket[BLOCK];
-  uint32_t missed[BLOCK]; /* rows not found in their first bucket */
-  uint32_t misses;
-  uint32_t rows;
-};
-
-/* Prefetches the first buckets. */
-static void index_prefetch_first(const struct index *index,
-                                 struct index_probe *b, const uint64_t *hashes,
-                                 uint32_t n) {
+void index_probe_begin(const struct index *index, struct index_probe *b,
+                       const uint64_t *hashes, uint32_t n) {
+  emb_assert(n <= INDEX_BLOCK);
   b->rows = n;
   for (uint32_t i = 0; i < n; i++) {
     b->bucket[i] = index_first_bucket(index, hashes[i]);
@@ -137,79 +133,129 @@ static void index_prefetch_first(const struct index *index,
   }
 }
 
-/* Like index_match, but without branches: found or not, *entry is one of the
-** bucket's. */
-static inline int match_branchless(struct bucket *bucket, int64_t key,
-                                   struct entry **entry, uint64_t *word) {
+/* Returns bit 2 i if entry i has the key. */
+static inline __attribute__((always_inline)) unsigned
+hits_scalar(const struct bucket *bucket, int64_t key) {
   unsigned hits = 0;
   for (int i = 0; i < INDEX_BUCKET_ENTRIES; i++) {
     hits |= (unsigned)(atomic_load_explicit(&bucket->entries[i].key,
                                             memory_order_relaxed) == key)
-            << i;
+            << 2 * i;
   }
-  hits |= 1u << INDEX_BUCKET_ENTRIES;
-  unsigned at = (unsigned)__builtin_ctz(hits) % INDEX_BUCKET_ENTRIES;
+  return hits;
+}
+
+/* Like index_match, but without branches: found or not, *entry is one of the
+** bucket's.  hits: bit 2 i, if entry i has the key. */
+static inline __attribute__((always_inline)) int
+match_branchless(struct bucket *bucket, int64_t key, unsigned hits,
+                 struct entry **entry, uint64_t *word) {
+  unsigned at = (unsigned)__builtin_ctz(hits | 1u << 2 * INDEX_BUCKET_ENTRIES) /
+                2 % INDEX_BUCKET_ENTRIES;
   *entry = &bucket->entries[at];
   *word = atomic_load_explicit(&(*entry)->word, memory_order_acquire);
   return (*word != 0) &
          (atomic_load_explicit(&(*entry)->key, memory_order_relaxed) == key);
 }
 
-/* Matches the first buckets, and prefetches the second bucket of each miss. */
-static void match_first(const struct index *index, struct index_probe *b,
-                        const int64_t *keys, const uint64_t *hashes,
-                        struct entry **entries, uint64_t *words) {
+static inline __attribute__((always_inline)) void
+match_first(struct index_probe *b, const struct index_wanted *rows,
+            unsigned (*hits)(const struct bucket *, int64_t)) {
   static struct bucket nothing; /* of a partition without a table */
   uint32_t n = b->rows;
   b->misses = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct bucket *bucket = b->bucket[i] ? b->bucket[i] : &nothing;
     b->missed[b->misses] = i;
-    b->misses += !match_branchless(bucket, keys[i], &entries[i], &words[i]);
+    b->misses +=
+        !match_branchless(bucket, rows->keys[i], hits(bucket, rows->keys[i]),
+                          &rows->entries[i], &rows->words[i]);
+  }
+}
+
+#if defined(__x86_64__) && !FENCE_TSAN
+/* Each key is loaded whole, as by hits_scalar; the lanes of the words are
+** ignored. */
+__attribute__((target("avx2"))) static inline unsigned
+hits_avx2(const struct bucket *bucket, int64_t key) {
+  const __m256i *at = (const __m256i *)(const void *)bucket->entries;
+  __m256i same = _mm256_set1_epi64x(key);
+  __m256i a = _mm256_cmpeq_epi64(_mm256_load_si256(at), same);
+  __m256i c = _mm256_cmpeq_epi64(_mm256_load_si256(at + 1), same);
+  unsigned low = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(a));
+  unsigned high = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(c));
+  return (low | high << 4) & 0x55;
+}
+__attribute__((target("avx2"))) static void
+match_first_avx2(struct index_probe *b, const struct index_wanted *rows) {
+  match_first(b, rows, hits_avx2);
+}
+#else
+static void match_first_avx2(struct index_probe *b,
+                             const struct index_wanted *rows) {
+  match_first(b, rows, hits_scalar);
+}
+#endif
+
+void index_probe_first(const struct index *index, struct index_probe *b,
+                       const struct index_wanted *rows) {
+  if (index->is_wide) {
+    match_first_avx2(b, rows);
+  } else {
+    match_first(b, rows, hits_scalar);
   }
   for (uint32_t k = 0; k < b->misses; k++) {
     uint32_t i = b->missed[k];
-    b->bucket[i] = index_second_bucket(index, hashes[i]);
+    b->bucket[i] = index_second_bucket(index, rows->hashes[i]);
     __builtin_prefetch(b->bucket[i], 0, 2);
   }
 }
 
-static void match_second(struct index *index, const struct index_probe *b,
-                         const int64_t *keys, const uint64_t *hashes,
-                         struct entry **entries, uint64_t *words) {
+void index_probe_second(struct index *index, const struct index_probe *b,
+                        const struct index_wanted *rows) {
   for (uint32_t k = 0; k < b->misses; k++) {
     uint32_t i = b->missed[k];
     if (!b->bucket[i] ||
-        !match_branchless(b->bucket[i], keys[i], &entries[i], &words[i])) {
-      entries[i] = index_find(index, keys[i], hashes[i], &words[i]);
+        !match_branchless(b->bucket[i], rows->keys[i],
+                          hits_scalar(b->bucket[i], rows->keys[i]),
+                          &rows->entries[i], &rows->words[i])) {
+      rows->entries[i] =
+          index_find(index, rows->keys[i], rows->hashes[i], &rows->words[i]);
     }
   }
 }
 
 static inline uint32_t index_block_rows(size_t n, size_t at) {
-  return (uint32_t)(n - at < BLOCK ? n - at : BLOCK);
+  return (uint32_t)(n - at < INDEX_BLOCK ? n - at : INDEX_BLOCK);
+}
+
+static inline struct index_wanted
+index_wanted_from(const struct index_wanted *rows, size_t at) {
+  return (struct index_wanted){rows->keys + at, rows->hashes + at,
+                               rows->entries + at, rows->words + at};
 }
 
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words) {
+  const struct index_wanted all = {keys, hashes, entries, words};
   struct index_probe blocks[3];
-  size_t rounds = (n + BLOCK - 1) / BLOCK + 2;
+  size_t rounds = (n + INDEX_BLOCK - 1) / INDEX_BLOCK + 2;
   for (size_t t = 0; t < rounds; t++) {
-    size_t at = t * BLOCK;
+    size_t at = t * INDEX_BLOCK;
     if (at < n) {
-      index_prefetch_first(index, &blocks[t % 3], hashes + at,
-                           index_block_rows(n, at));
+      index_probe_begin(index, &blocks[t % 3], hashes + at,
+                        index_block_rows(n, at));
     }
-    at -= BLOCK; /* may wrap, and is then not below n */
+    at -= INDEX_BLOCK; /* may wrap, and is then not below n */
     if (at < n) {
-      match_first(index, &blocks[(t + 2) % 3], keys + at, hashes + at,
-                  entries + at, words + at);
+      const struct index_wanted rows = index_wanted_from(&all, at);
+      index_probe_first(index, &blocks[(t + 2) % 3], &rows);
     }
-    at -= BLOCK;
+    at -= INDEX_BLOCK;
     if (at < n) {
-      match_second(index, &blocks[(t + 1) % 3], keys + at, hashes + at,
-                   entries + at, words + at);
+      const struct index_wanted rows = index_wanted_from(&all, at);
+      index_probe_second(index, &blocks[(t + 1) % 3], &rows);
     }
   }
 }

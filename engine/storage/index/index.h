@@ -105,6 +105,7 @@ struct index {
   struct env *env;
   struct epoch *epoch; /* NULL: one user, nothing is retired */
   uint32_t part_bits;
+  int is_wide; /* the processor compares all keys of a bucket at once (AVX2) */
   struct index_part *parts;
   struct index_shape *shapes; /* of the same partitions */
   /* No table that a reader can see has more buckets; written under
@@ -246,8 +247,31 @@ static inline struct entry *index_place(const struct index *index,
 /* Returns the entry of key, or NULL; *word is its word (never 0). */
 struct entry *index_find(struct index *index, int64_t key, uint64_t hash,
                          uint64_t *word);
-/* Looks up a batch, with overlapping memory accesses.  Sets the words of absent
+/* A block of a batch that is looked up in three steps, with other work between
+** them while memory is fetched: begin, first, second.  Sets the words of absent
 ** keys to 0. */
+#define INDEX_BLOCK 32
+struct index_probe {
+  struct bucket *bucket[INDEX_BLOCK];
+  uint32_t missed[INDEX_BLOCK]; /* rows not found in their first bucket */
+  uint32_t misses;
+  uint32_t rows;
+};
+struct index_wanted { /* the rows of a block, and where the results go */
+  const int64_t *keys;
+  const uint64_t *hashes;
+  struct entry **entries;
+  uint64_t *words;
+};
+/* Prefetches the first buckets of n rows. */
+void index_probe_begin(const struct index *index, struct index_probe *probe,
+                       const uint64_t *hashes, uint32_t n);
+/* Matches them, and prefetches the second bucket of each miss. */
+void index_probe_first(const struct index *index, struct index_probe *probe,
+                       const struct index_wanted *rows);
+void index_probe_second(struct index *index, const struct index_probe *probe,
+                        const struct index_wanted *rows);
+/* Looks up a batch in such steps, without other work. */
 void index_find_batch(struct index *index, const int64_t *keys,
                       const uint64_t *hashes, size_t n, struct entry **entries,
                       uint64_t *words);

@@ -42,20 +42,19 @@ static inline void bound_note_none(emb_session *s) {
     atomic_fetch_sub(&s->store->txn.leases_of_rows, 1);
   }
 }
-/* The common case of bound_try: a key on which this session has no lease, and
-** which no transaction has changed.  0: not that case, nothing was done. */
-static inline int bound_try_plain(emb_session *s, int64_t key, uint64_t hash,
-                                  uint32_t call, struct entry *entry,
-                                  uint64_t *word) {
-  struct leases *leases = &s->leases;
-  struct lease *lease = lease_slot(leases, key, hash);
+/* The common case of bound_try: a key on which no session has a lease, and that
+** no transaction has changed.  0: not that case, nothing was done. */
+static inline int bound_try_plain(emb_session *s, int64_t key, uint32_t call,
+                                  struct entry *entry, uint64_t *word) {
   uint64_t w = *word;
-  if (lease->held || (w & (WORD_LATCH | WORD_INTENT)) || !word_address(w) ||
-      word_pending(w) > s->core->staleness ||
+  /* The word differs if the key occurred before in the batch: a failed
+  ** compare-and-swap costs as much as another one. */
+  if ((w & (WORD_LATCH | WORD_INTENT | WORD_PENDING_ALL)) || !word_address(w) ||
+      atomic_load_explicit(&entry->word, memory_order_relaxed) != w ||
       !key_acquire_found(entry, key, word)) {
     return 0;
   }
-  lease_take(leases, lease, key, call);
+  lease_append(&s->leases, key, call);
   bound_note_statement(s);
   return 1;
 }
@@ -69,7 +68,7 @@ void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
                         uint32_t call);
 /* Marks in `counted` the rows that the call counted.  The session must not have
 ** made another call since. */
-void bound_note_call(const emb_session *s, const int64_t *keys, size_t n,
+void bound_note_call(emb_session *s, const int64_t *keys, size_t n,
                      uint32_t call, uint8_t *counted);
 /* Gives back the leases counted for these rows, even after later calls: one for
 ** each key, unless a Put has already given back the session's last lease on the
@@ -106,7 +105,7 @@ void bound_untake(emb_session *s, int64_t key, uint64_t hash);
 void bound_put_later(emb_session *s, int64_t key, uint64_t hash, uint32_t call);
 /* Number of the key's leases that the commit gives back.  bound_defer restores
 ** an earlier number, when the transaction rolls back to a savepoint. */
-uint32_t bound_deferred(const emb_session *s, int64_t key, uint64_t hash);
+uint32_t bound_deferred(emb_session *s, int64_t key, uint64_t hash);
 void bound_defer(emb_session *s, int64_t key, uint64_t hash, uint32_t n);
 /* Ends the deferral.  Returns the number of leases the commit must give back to
 ** the key; 0 if commit is 0. */

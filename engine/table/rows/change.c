@@ -253,8 +253,9 @@ static int change_first_pass(struct work *w, uint32_t n, int wait,
   int only_vectors = w->in_place && w->change->kind == CHANGE_SET;
   uint32_t lines = rows_lines(only_vectors ? core->layout.vector_bytes
                                            : core->layout.value_bytes);
+  struct rows_finder find;
   int rc = EMB_OK;
-  rows_find(s, w->keys, 0, n);
+  finder_begin(&find, s, w->keys, 0, n);
   for (uint32_t i = 0; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     if (i >= ROWS_AHEAD) {
@@ -271,14 +272,14 @@ static int change_first_pass(struct work *w, uint32_t n, int wait,
       *done = row + 1;
     }
     if (i < n) {
+      if (i == find.found) {
+        finder__until(&find, i);
+      }
       struct rec *rec = memory_rec(core, s->words[i]);
       w->want += !rec || (s->words[i] & WORD_CACHED);
       rows_prefetch(rec, lines);
       if (!rec && counts && !word_address(s->words[i])) {
         admission_prefetch(&core->admission, s->hashes[i]);
-      }
-      if (w->call) {
-        lease_prefetch(&s->leases, s->hashes[i]);
       }
     }
   }
@@ -293,6 +294,8 @@ static int change_next_pass(struct work *w, uint32_t *n, uint32_t *cold) {
   uint32_t i = 0;
   for (; !rc && i < *n; i += !rc) {
     uint64_t at = 0;
+    /* The first pass may have ended before it looked the row up. */
+    s->hashes[s->rows[i]] = hash_key(w->keys[s->rows[i]]);
     rc = change_row(w, s->rows[i], &at);
     if (rc == ROW_COLD) {
       s->cold[(*cold)++] = (struct cold){at, s->rows[i]};

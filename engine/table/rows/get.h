@@ -51,6 +51,16 @@ static inline float *get_vector(const struct get *g, uint32_t row,
   return g->vectors + (size_t)(row - g->taken) * dim;
 }
 
+/* A row has a vector, and this version. */
+static inline void get_found(struct get *g, uint32_t row, uint64_t version) {
+  if (g->found) {
+    g->found[row] = 1;
+  }
+  if (g->versions) {
+    g->versions[row] = version;
+  }
+}
+
 /* emb_peek that also returns tracks; vectors, found, versions and tracks may
 ** each be NULL. */
 int get_peek(emb_session *s, const int64_t *keys, size_t n, const emb_rows *to);
@@ -74,5 +84,8 @@ int get_from_disk(struct get *g, uint32_t cold);
 ** on disk, noted. */
 int get_row(struct get *g, uint32_t row, uint32_t *cold);
 void get_absent(struct get *g, uint32_t row);
+/* Hands the rows of the chunk before this one to the taker; the buffer is then
+** reused from its beginning. */
+void get__hand_over(struct get *g, uint32_t row);
 
 #endif

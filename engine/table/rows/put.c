@@ -213,13 +213,14 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   emb_session *s = p->s;
   struct core *core = s->core;
   struct rec *recs[ROWS_AHEAD];
+  struct rows_finder find;
   uint32_t lines = rows_lines(core->layout.vector_bytes);
   int rc = EMB_OK;
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its pass */
   p->want = 1;
   epoch_enter(&core->epoch, s->slot);
   p->version = core_versions(core, n);
-  rows_find(s, p->keys, from, n);
+  finder_begin(&find, s, p->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
     uint32_t row = i - ROWS_AHEAD; /* may wrap, and is then not below n */
     struct rec **rec = &recs[i % ROWS_AHEAD];
@@ -235,15 +236,15 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
       *done = row + 1;
     }
     if (i < n) {
+      if (i == find.found) {
+        finder__until(&find, i);
+      }
       *rec = mutable_rec(core, s->words[i]);
       p->want += !*rec;
       rows_prefetch(*rec, lines);
       if (*rec && p->tracks) {
         __builtin_prefetch((const char *)*rec + core->layout.rec_bytes - 8, 0,
                            2);
-      }
-      if (p->call) {
-        lease_prefetch(&s->leases, s->hashes[i]);
       }
     }
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
 **
-** rows.h -- shared by a session's batch calls: all rows of a chunk are looked
-** up first, and then each row is processed while the records of later rows are
-** being prefetched.
+** rows.h -- shared by a session's batch calls: each row of a chunk is processed
+** while the records of later rows are being prefetched, and the buckets of rows
+** further ahead.
 */
 #ifndef EMB_ROWS_H
 #define EMB_ROWS_H
@@ -31,6 +31,32 @@ static inline void rows_find(emb_session *s, const int64_t *keys, uint32_t from,
   index_find_batch(&s->core->index, keys + from, s->hashes + from, n - from,
                    s->entries + from, s->words + from);
 }
+
+/* A lookup of rows [from, n) of a chunk that stays some blocks ahead of the
+** processed rows, so that buckets are fetched while records are copied.  The
+** results are those of rows_find. */
+struct rows_finder {
+  emb_session *s;
+  const int64_t *keys;
+  uint32_t n;
+  uint32_t begun;   /* rows below this: the first bucket was prefetched, */
+  uint32_t matched; /* and matched, */
+  uint32_t found;   /* and they have entry and word */
+  uint32_t steps;
+  struct index_probe blocks[3];
+};
+
+static inline void finder_begin(struct rows_finder *f, emb_session *s,
+                                const int64_t *keys, uint32_t from,
+                                uint32_t n) {
+  f->s = s;
+  f->keys = keys;
+  f->n = n;
+  f->begun = f->matched = f->found = from;
+  f->steps = 0;
+}
+/* Looks up until row `row` is found.  find.c */
+void finder__until(struct rows_finder *f, uint32_t row);
 
 /* Lines of a record to prefetch, if `value_bytes` of its value will be read. */
 static inline uint32_t rows_lines(uint32_t value_bytes) {

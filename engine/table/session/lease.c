@@ -12,6 +12,9 @@
 
 #define ROOM_MIN 64
 
+/* The table begins with this many elements, or as many as there is room for. */
+#define TABLE_MIN 4096
+
 static void lease_set_slots(struct leases *leases, struct env *env,
                             struct lease *slots, size_t room) {
   spin_acquire(&leases->look);
@@ -22,9 +25,17 @@ static void lease_set_slots(struct leases *leases, struct env *env,
   env->release(env, old);
 }
 
+static void lease_set_table(struct leases *leases, struct env *env,
+                            uint32_t *table) {
+  env->release(env, leases->table);
+  leases->table = table;
+  leases->table_mask = leases->listed = 0;
+}
+
 void lease_free(struct leases *leases, struct env *env) {
   lease_set_slots(leases, env, NULL, 0);
-  leases->used = leases->held = 0;
+  lease_set_table(leases, env, NULL);
+  leases->count = leases->next = leases->used = leases->held = 0;
 }
 
 #define AGE UINT32_C(0x20000000)
@@ -34,7 +45,7 @@ void lease_free(struct leases *leases, struct env *env) {
 ** lease's number, or half a round later, when it compares as newer, the lease
 ** would be mistaken for one counted by a current call. */
 static void leases_age(struct leases *leases) {
-  for (size_t i = 0; i < leases->room; i++) {
+  for (size_t i = 0; i < leases->count; i++) {
     struct lease *lease = &leases->slots[i];
     lease->marked = lease_marked(leases, lease) & LEASE_MAX;
     if (lease->held && leases->calls - lease->call > AGE) {
@@ -61,51 +72,112 @@ uint32_t lease_next_call(struct leases *leases) {
   return leases->calls;
 }
 
-static size_t lease_next(const struct leases *leases, size_t i) {
-  return (i + 1) & (leases->room - 1);
+/* ---- the table ----------------------------------------------------------- */
+
+/* Enters a slot.  An empty slot of the key, if any, leaves the table: the table
+** has one element per key, however often the key comes and goes. */
+static void lease_enter(struct leases *leases, size_t at) {
+  const struct lease *lease = &leases->slots[at];
+  size_t i = hash_key(lease->key) & leases->table_mask;
+  while (leases->table[i] &&
+         leases->slots[leases->table[i] - 1].key != lease->key) {
+    i = (i + 1) & leases->table_mask;
+  }
+  emb_assert(!leases->table[i] || !leases->slots[leases->table[i] - 1].held);
+  leases->table[i] = (uint32_t)at + 1;
 }
 
-/* Linear probing without tombstones: a slot behind the hole that may be in the
-** hole moves there, and leaves the next hole. */
-void lease_remove(struct leases *leases, struct lease *lease) {
-  size_t mask = leases->room - 1;
-  size_t hole = (size_t)(lease - leases->slots);
-  for (size_t i = lease_next(leases, hole); leases->slots[i].held;
-       i = lease_next(leases, i)) {
-    size_t home = hash_key(leases->slots[i].key) & mask;
-    if (((i - home) & mask) >= ((i - hole) & mask)) {
-      leases->slots[hole] = leases->slots[i];
-      hole = i;
+/* Enters the slots that are not in the table yet. */
+static void leases_list(struct leases *leases) {
+  if (leases->count * LEASE_TABLE > leases->table_mask + 1) {
+    size_t size = leases->room * LEASE_TABLE;
+    size = size < TABLE_MIN ? size : TABLE_MIN;
+    while (size < leases->count * LEASE_TABLE) {
+      size *= 2;
+    }
+    emb_assert(size <= leases->room * LEASE_TABLE);
+    memset(leases->table, 0, size * sizeof *leases->table);
+    leases->table_mask = size - 1;
+    leases->listed = 0;
+  }
+  for (; leases->listed < leases->count; leases->listed++) {
+    if (leases->slots[leases->listed].held) {
+      lease_enter(leases, leases->listed);
     }
   }
-  memset(&leases->slots[hole], 0, sizeof leases->slots[hole]);
-  emb_assert(leases->used > 0);
-  leases->used--;
+}
+
+struct lease *lease__search(struct leases *leases, int64_t key, uint64_t hash) {
+  leases_list(leases);
+  for (size_t i = hash & leases->table_mask; leases->table[i];
+       i = (i + 1) & leases->table_mask) {
+    struct lease *lease = &leases->slots[leases->table[i] - 1];
+    if (lease->key == key) {
+      if (!lease->held) {
+        return NULL;
+      }
+      leases->next = leases->table[i];
+      return lease;
+    }
+  }
+  return NULL;
+}
+
+void lease__none_left(struct leases *leases) {
+  leases->count = leases->next = leases->listed = leases->table_mask = 0;
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+/* Moves the slots that are not empty together, to `to`, in their order. */
+static void lease_move(struct leases *leases, struct lease *to) {
+  size_t n = 0, next = 0;
+  for (size_t i = 0; i < leases->count; i++) {
+    next = i == leases->next ? n : next;
+    if (leases->slots[i].held) {
+      to[n++] = leases->slots[i];
+    }
+  }
+  emb_assert(n == leases->used);
+  leases->next = leases->next < leases->count ? next : n;
+  leases->count = n;
+}
+
+/* Removes the empty slots. */
+static void lease_compact(struct leases *leases) {
+  size_t before = leases->count;
+  spin_acquire(&leases->look);
+  lease_move(leases, leases->slots);
+  memset(leases->slots + leases->count, 0,
+         (before - leases->count) * sizeof *leases->slots);
+  spin_release(&leases->look);
+  leases->table_mask = leases->listed = 0;
 }
 
 int lease_reserve(struct leases *leases, struct env *env, size_t n) {
+  if (leases->count + n <= leases->room) {
+    return EMB_OK;
+  }
   if ((leases->used + n) * 2 <= leases->room) {
+    lease_compact(leases); /* the next time is room / 2 leases away */
+    emb_check(lease_valid(leases));
     return EMB_OK;
   }
   size_t room = ROOM_MIN;
-  while (room < (leases->used + n) * 4) {
+  while (room < (leases->used + n) * 2) {
     room *= 2;
   }
   struct lease *slots = env->allocate(env, room * sizeof *slots);
-  if (!slots) {
+  uint32_t *table = slots && room < UINT32_MAX
+                        ? env->allocate(env, room * LEASE_TABLE * sizeof *table)
+                        : NULL;
+  if (!table) {
+    env->release(env, slots);
     return EMB_NOMEM;
   }
-  for (size_t i = 0; i < leases->room; i++) {
-    const struct lease *lease = &leases->slots[i];
-    if (lease->held) {
-      size_t at = hash_key(lease->key) & (room - 1);
-      while (slots[at].held) {
-        at = (at + 1) & (room - 1);
-      }
-      slots[at] = *lease;
-    }
-  }
+  lease_move(leases, slots);
   lease_set_slots(leases, env, slots, room);
+  lease_set_table(leases, env, table);
   emb_check(lease_valid(leases));
   return EMB_OK;
 }
@@ -146,20 +218,14 @@ lease_read_slot(const volatile struct lease *slot, int64_t key, uint32_t *held,
   return *held && before == key && slot->key == key;
 }
 
-int lease_look(struct leases *leases, int64_t key, uint64_t hash,
-               struct lease_seen *seen) {
+int lease_look(struct leases *leases, int64_t key, struct lease_seen *seen) {
   uint32_t call = 0;
   memset(seen, 0, sizeof *seen);
   spin_acquire(&leases->look);
-  for (size_t n = 0; n < leases->room; n++) {
+  for (size_t i = 0; i < leases->room && !seen->held; i++) {
     uint32_t held;
-    size_t i = (hash + n) & (leases->room - 1);
     if (lease_read_slot(&leases->slots[i], key, &held, &call)) {
       seen->held = held;
-      break;
-    }
-    if (!held) {
-      break;
     }
   }
   seen->since_us =

@@ -2,10 +2,19 @@
 **
 ** lease.h -- the Gets of a session that were counted and not returned.
 **
-** A hash table from key to number of leases, with open addressing, used only by
-** the session's thread.  The count of pending reads in a key's word is the sum
-** over all sessions' leases of the key (verify.c compares the two).
+** An array in the order of the Gets, used only by the session's thread.  The
+** count of pending reads in a key's word is the sum of all sessions' leases of
+** the key (verify.c compares the two).
 **
+** ORDER     A key whose word has no pending reads has no lease here either, and
+**           is appended without a search.  Puts usually come in the order of
+**           the Gets: a search first looks behind the slot that the last one
+**           found.  Only if the key is not there, the slots that are not yet in
+**           a hash table, with open addressing, are entered into it.  A slot
+**           whose leases are gone stays empty until no lease is left, or the
+**           slots are moved together.  A Get and a Put of the same 1,024 of a
+**           million keys reach 0.90 of the speed without a bound, uniform, and
+**           0.78, Zipf; with one hash table of all leases 0.84 and 0.69.
 ** CALLS     Each call that gets or puts has a number.  A lease keeps the number
 **           of the last call that counted the key or returned a lease of it
 **           (put), so that a key that occurs twice in a batch is counted, or
@@ -22,10 +31,10 @@
 ** OTHERS    A session that waits for a key may look up who holds it and since
 **           when [lease_look].  It reads concurrently with the session's
 **           thread, which takes no lock to change a key's lease: a lease being
-**           added, removed or moved may be missed.  The table itself stays
-**           allocated.
+**           added or removed may be missed.  The array itself stays allocated.
 ** FAILURE   lease_reserve is the only function that allocates.
-** MEMORY    32 to 64 bytes per key with a lease.
+** MEMORY    48 to 96 bytes per key with a lease, of which a session that puts
+**           in the order of its Gets touches 16.
 */
 #ifndef EMB_SESSION_LEASE_H
 #define EMB_SESSION_LEASE_H
@@ -39,6 +48,8 @@
 
 #define LEASE_MAX 4095u
 #define LEASE_DEFERRED_MAX 127u
+/* Elements of the table for each slot: at most half of them are in use. */
+#define LEASE_TABLE 2
 
 struct lease {
   int64_t key;
@@ -61,7 +72,12 @@ struct lease_batch {
 struct leases {
   struct lease *slots; /* slots and room are written under `look` */
   size_t room;         /* a power of two, or 0 */
-  spin_lock look;      /* held by the session while it writes these */
+  size_t count;        /* slots from here on are empty and were not used */
+  size_t next;         /* where a search looks first */
+  uint32_t *table; /* position + 1 of a key's slot, or 0; LEASE_TABLE * room */
+  size_t table_mask; /* number of its elements now in use, less 1 */
+  size_t listed;     /* slots below this are in the table, if not empty */
+  spin_lock look;    /* held by the session while it writes these */
   struct lease_batch batches[LEASE_BATCHES]; /* look */
   /* Earliest time at which the oldest lease can have been taken: written by the
   ** session when it has none, read by lease_look; relaxed. */
@@ -94,34 +110,24 @@ struct lease_seen {
   uint64_t ticket; /* of the prefetch that took the last one; 0: none */
   uint64_t since_us;
 };
-int lease_look(struct leases *leases, int64_t key, uint64_t hash,
-               struct lease_seen *seen);
-/* Frees the slot, whose last lease is gone; other leases may move into it. */
-void lease_remove(struct leases *leases, struct lease *lease);
+int lease_look(struct leases *leases, int64_t key, struct lease_seen *seen);
+/* lease_find by the table. */
+struct lease *lease__search(struct leases *leases, int64_t key, uint64_t hash);
+/* No lease is left. */
+void lease__none_left(struct leases *leases);
 
-/* The key's slot, or the slot where it would be; NULL without a table. */
-static inline struct lease *lease_slot(const struct leases *leases, int64_t key,
+/* The key's lease, or NULL. */
+static inline struct lease *lease_find(struct leases *leases, int64_t key,
                                        uint64_t hash) {
-  if (!leases->room) {
+  if (!leases->held) {
     return NULL;
   }
-  size_t i = hash & (leases->room - 1);
-  while (leases->slots[i].held && leases->slots[i].key != key) {
-    i = (i + 1) & (leases->room - 1);
+  struct lease *lease = &leases->slots[leases->next];
+  if (leases->next < leases->count && lease->key == key && lease->held) {
+    leases->next++;
+    return lease;
   }
-  return &leases->slots[i];
-}
-/* Prefetches the key's slot. */
-static inline void lease_prefetch(const struct leases *leases, uint64_t hash) {
-  if (leases->room) {
-    __builtin_prefetch(&leases->slots[hash & (leases->room - 1)]);
-  }
-}
-/* The key's lease, or NULL. */
-static inline struct lease *lease_find(const struct leases *leases, int64_t key,
-                                       uint64_t hash) {
-  struct lease *lease = leases->held ? lease_slot(leases, key, hash) : NULL;
-  return lease && lease->held ? lease : NULL;
+  return lease__search(leases, key, hash);
 }
 /* Was the key counted by this call or a later one? */
 static inline int lease_counted_since(const struct lease *lease,
@@ -139,36 +145,44 @@ static inline void lease_call(const struct leases *leases, struct lease *lease,
   lease->marked = lease_marked(leases, lease) & LEASE_MAX;
   lease->call = call;
 }
-/* Adds a lease of the key, whose slot this is. */
+/* Adds a lease of a key that has none; lease_reserve has made room. */
+static inline void lease_append(struct leases *leases, int64_t key,
+                                uint32_t call) {
+  emb_assert(leases->count < leases->room);
+  leases->slots[leases->count++] = (struct lease){
+      .key = key, .call = call, .held = 1, .marked = leases->mark != 0};
+  leases->used++;
+  leases->held++;
+}
+/* Adds a lease of the key; lease: lease_find's result. */
 static inline void lease_take(struct leases *leases, struct lease *lease,
                               int64_t key, uint32_t call) {
-  emb_assert(lease->held < LEASE_MAX);
-  emb_assert(!lease->held || lease->key == key);
-  leases->used += lease->held == 0;
-  lease->key = key;
+  if (!lease) {
+    lease_append(leases, key, call);
+    return;
+  }
+  emb_assert(lease->held && lease->held < LEASE_MAX && lease->key == key);
   lease_call(leases, lease, call);
   lease->put = 0;
   lease->held = (lease->held + 1u) & LEASE_MAX;
   lease->marked = (lease->marked + (leases->mark ? 1u : 0u)) & LEASE_MAX;
   leases->held++;
 }
-/* Removes n leases.  If none is left, another key may move into the slot. */
+/* Removes n leases. */
 static inline void lease_drop(struct leases *leases, struct lease *lease,
                               uint32_t n) {
-  emb_assert(n <= lease->held && n <= leases->held);
+  emb_assert(lease->held && n <= lease->held && n <= leases->held);
   uint32_t held = lease->held - n;
   leases->held -= n;
-  lease->held = held & LEASE_MAX;
   if (held == 0) {
-    size_t next = ((size_t)(lease - leases->slots) + 1) & (leases->room - 1);
-    if (leases->slots[next].held) {
-      lease_remove(leases, lease);
-    } else {
-      *lease = (struct lease){0};
-      leases->used--;
+    *lease = (struct lease){.key = lease->key};
+    leases->used--;
+    if (!leases->held) {
+      lease__none_left(leases);
     }
     return;
   }
+  lease->held = held & LEASE_MAX;
   if (lease->marked > held) {
     lease->marked = held & LEASE_MAX;
   }

@@ -11,16 +11,26 @@
 
 static void check_lease(const struct leases *leases,
                         const struct lease *lease) {
-  /* A search for its key ends at this slot. */
-  emb_assert(lease_slot(leases, lease->key, hash_key(lease->key)) == lease);
+  size_t at = (size_t)(lease - leases->slots);
+  if (at < leases->listed) {
+    size_t i = hash_key(lease->key) & leases->table_mask;
+    while (leases->table[i] &&
+           leases->slots[leases->table[i] - 1].key != lease->key) {
+      i = (i + 1) & leases->table_mask;
+    }
+    emb_assert(leases->table[i] == at + 1); /* a search ends at this slot */
+  }
   emb_assert(lease->marked <= lease->held && lease->deferred <= lease->held);
 }
 
 int lease_valid(const struct leases *leases) {
   size_t used = 0, held = 0;
   emb_assert((leases->room & (leases->room - 1)) == 0);
-  emb_assert(leases->used * 2 <= leases->room);
+  emb_assert(leases->next <= leases->count && leases->count <= leases->room);
+  emb_assert(leases->listed <= leases->count);
+  emb_assert(leases->listed * LEASE_TABLE <= leases->table_mask + 1);
   for (size_t i = 0; i < leases->room; i++) {
+    emb_assert(i < leases->count || !leases->slots[i].held);
     if (leases->slots[i].held) {
       check_lease(leases, &leases->slots[i]);
       held += leases->slots[i].held;

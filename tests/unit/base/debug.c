@@ -175,11 +175,12 @@ TEST(the_cache) {
 static void lease_out_of_its_place(void) {
   struct leases leases = {0};
   lease_reserve(&leases, &env_posix, 8);
-  lease_take(&leases, lease_slot(&leases, 5, hash_key(5)), 5, 1);
+  lease_append(&leases, 5, 1);
+  (void)lease_find(&leases, 7, hash_key(7)); /* enters 5 into the table */
   lease_valid(&leases);
-  size_t at = hash_key(5) & (leases.room - 1);
-  leases.slots[at ^ 1] = leases.slots[at];
-  leases.slots[at] = (struct lease){0};
+  size_t at = hash_key(5) & leases.table_mask;
+  leases.table[at ^ 1] = leases.table[at];
+  leases.table[at] = 0;
   lease_valid(&leases);
 }
 

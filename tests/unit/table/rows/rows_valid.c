@@ -30,6 +30,7 @@ static void enter(void) { epoch_enter(&s->core->epoch, s->slot); }
 TEST(a_get) {
   struct get_taker taker = {.vectors = row, .rows = 1};
   struct get get = {.vectors = row};
+  struct rows_finder find;
   uint32_t cold = 0, blocked;
   if (!begin())
     return;
@@ -41,10 +42,15 @@ TEST(a_get) {
   CHECK_FIRES(enter(); get_from_disk(&get, 0));
   CHECK_FIRES(get_by_pieces(s, &key, 1, 0, &taker));
   CHECK_ALL_FIRED("engine/table/rows/get.c");
+  CHECK_ALL_FIRED("engine/table/rows/deliver.c");
   CHECK_FIRES(get.taken = 1; get_vector(&get, 0, DIM));
   CHECK(strstr(death_text(), "get.h") != NULL);
   CHECK_FIRES(rows_find(s, &key, 0, 1));
   CHECK(strstr(death_text(), "rows.h") != NULL);
+  finder_begin(&find, s, &key, 0, 1);
+  CHECK_FIRES(finder__until(&find, 0));
+  CHECK_FIRES(enter(); finder__until(&find, 1));
+  CHECK_ALL_FIRED("engine/table/rows/find.c");
   help_close(store, s);
 }
 
