@@ -254,14 +254,10 @@ static int parse_steps(struct ext_table *table, sqlite3_value **argv,
 
 /* ---- the row ------------------------------------------------------------- */
 
-/* Reads the current key of the row that an UPDATE or DELETE is about. */
-static int parse_from(struct ext_table *table, sqlite3_value *value,
-                      struct ext_change *change, char **err) {
+static int parse_from_text(struct ext_table *table, sqlite3_value *value,
+                           struct ext_change *change, char **err) {
   struct ext_keys row = {0};
   int rc;
-  change->from = sqlite3_value_int64(value);
-  if (!ext_vtab(table)->options.text_key)
-    return SQLITE_OK;
   if (change_is_null(value))
     return EMB_SEED(SEED_ROW_WITHOUT_TEXT_MISTAKEN) ? SQLITE_OK
                                                     : no_text_error(table, err);
@@ -271,6 +267,15 @@ static int parse_from(struct ext_table *table, sqlite3_value *value,
     change->kind = EXT_CHANGE_NOTHING;
   ext_keys_free(&row);
   return rc;
+}
+
+/* Reads the current key of the row that an UPDATE or DELETE is about. */
+static int parse_from(struct ext_table *table, sqlite3_value *value,
+                      struct ext_change *change, char **err) {
+  if (ext_vtab(table)->options.text_key)
+    return parse_from_text(table, value, change, err);
+  change->from = sqlite3_value_int64(value);
+  return SQLITE_OK;
 }
 
 /* The rowid that a statement gives to a text key is an error, unless it is the

@@ -85,7 +85,8 @@ void ext_cursor_rewind(struct ext_cursor *cursor) {
     cursor->link->cursors--;
   cursor->link = NULL;
   cursor->list_n = cursor->list_at = 0;
-  ext_aux_rewind(&cursor->aux);
+  if (cursor->aux.state || cursor->aux.where || cursor->aux.set)
+    ext_aux_rewind(&cursor->aux);
   if (cursor->is_batch)
     ext_batch_drop(cursor);
   cursor->vector = NULL;
@@ -268,9 +269,15 @@ int ext_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context,
                       int column) {
   struct ext_cursor *cursor = (struct ext_cursor *)base;
   emb_assert(ext_cursor_valid(cursor) && cursor->at < cursor->n);
-  return cursor->flags & EXT_PLAN_LAZY && sqlite3_vtab_nochange(context)
-             ? SQLITE_OK
-             : shown_column(cursor, context, column);
+  if (cursor->flags & EXT_PLAN_LAZY && sqlite3_vtab_nochange(context))
+    return SQLITE_OK;
+  /* key = ?, the most frequent column of all */
+  if (column == EXT_VECTOR && cursor->vector &&
+      ext_vectors(&ext_vtab(ext_cursor_table(cursor))->options) == 1) {
+    ext_value_result(context, cursor->vector);
+    return SQLITE_OK;
+  }
+  return shown_column(cursor, context, column);
 }
 
 int ext_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
