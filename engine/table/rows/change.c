@@ -455,9 +455,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
   loaded_free(s, &w.loaded);
   group_end_call(&s->groups, core->env);
   bound_signal(s);
-  if (frames_left(&core->frames) < core_low_water(core)) {
-    core_wake(core);
-  }
+  core_wrote(core);
   if (batch->wait) {
     s->store->forget(s);
   }

@@ -333,9 +333,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   bound_signal(s);
   count_add(&s->core->counters.put_keys, done);
   count_add(&s->core->counters.put_in_place, p.in_place);
-  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
-    core_wake(s->core);
-  }
+  core_wrote(s->core);
   if (batch->wait) {
     s->store->forget(s);
   }
