@@ -496,6 +496,13 @@ static inline uint64_t core_versions(struct core *core, uint64_t n) {
   core_changed(core);
   return first;
 }
+/* Returns this version if it is above `old`, that of the record to be replaced,
+** else a new one: another session may have taken its versions later and written
+** earlier.  So no record's version is above the counter. */
+static inline uint64_t core_version_above(struct core *core, uint64_t version,
+                                          uint64_t old) {
+  return version > old ? version : core_versions(core, 1);
+}
 /* Returns EMB_FULL or EMB_FAILED if the store has failed, with the reason of
 ** the first failure. */
 int core_failed(struct core *core, emb_err *err);
