@@ -462,6 +462,18 @@ void core_signal_room(struct core *core);
 int core_stopping(struct core *core);
 /* Wakes the background task that frees frames. */
 void core_wake(struct core *core);
+/* Has that task something to do: frames to free or to make resident, or half of
+** the log to seal and write? */
+int core_is_behind(const struct core *core);
+/* Call after writing rows: wakes the task in time, before a session has to wait
+** for it.  While it was woken only when few frames were left, a load of a
+** million keys, 64 floats, into 256 MiB stood still for 80 to 90 ms of 590; it
+** now waits at most 7 of 540. */
+static inline void core_wrote(struct core *core) {
+  if (core_is_behind(core)) {
+    core_wake(core);
+  }
+}
 
 /* struct core.resting */
 enum {
@@ -483,6 +495,13 @@ static inline uint64_t core_versions(struct core *core, uint64_t n) {
   uint64_t first = atomic_fetch_add(&core->version, n) + 1;
   core_changed(core);
   return first;
+}
+/* Returns this version if it is above `old`, that of the record to be replaced,
+** else a new one: another session may have taken its versions later and written
+** earlier.  So no record's version is above the counter. */
+static inline uint64_t core_version_above(struct core *core, uint64_t version,
+                                          uint64_t old) {
+  return version > old ? version : core_versions(core, 1);
 }
 /* Returns EMB_FULL or EMB_FAILED if the store has failed, with the reason of
 ** the first failure. */

@@ -74,6 +74,26 @@ int core_stopping(struct core *core) {
 
 void core_wake(struct core *core) { background_wake(&core->flush); }
 
+/* Frames that the log may use. */
+static uint32_t log_share(const struct core *core) {
+  return frames_made(&core->frames) -
+         atomic_load_explicit(&core->cache.frame_count, memory_order_relaxed);
+}
+
+/* Is so much of the log mutable that half of it must be sealed and written? */
+static int seal_is_due(const struct core *core, uint32_t share) {
+  uint64_t bits = core->layout.extent_bits;
+  uint64_t mutable = (atomic_load(&core->log.tail) >> bits) -
+                     (atomic_load(&core->log.read_only) >> bits);
+  return mutable > share - share / 4;
+}
+
+int core_is_behind(const struct core *core) {
+  return frames_left(&core->frames) < core_low_water(core) ||
+         frames_wants_populated(&core->frames) ||
+         seal_is_due(core, log_share(core));
+}
+
 void core_rouse(struct core *core) {
   atomic_store(&core->resting, 0);
   background_wake(&core->flush);
@@ -232,18 +252,14 @@ static int flush_make_room(struct core *core, struct epoch_slot *self, int *did,
   for (uint32_t n = cache_piece(core, piece); n > 0; n--) {
     *did |= promote__shrink(core, self);
   }
-  uint32_t share = frames_made(&core->frames) -
-                   atomic_load(&core->cache.frame_count); /* the log's */
-  uint64_t bits = core->layout.extent_bits;
-  uint64_t mutable = (atomic_load(&log->tail) >> bits) -
-                     (atomic_load(&log->read_only) >> bits);
+  uint32_t share = log_share(core);
   int rc = EMB_OK;
   judge_cache(core);
   if (atomic_load(&core->cache_useless) && !atomic_load(&core->cache.pinned) &&
       atomic_load(&core->cache.frame_count) > core__cache_min(core)) {
     *did |= promote__shrink(core, self);
   }
-  if (mutable > share - share / 4) {
+  if (seal_is_due(core, share)) {
     *did = 1;
     rc = seal_and_flush(core, seal_target(core, share / 2), err);
   }

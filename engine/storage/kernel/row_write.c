@@ -179,6 +179,10 @@ int row_insert(struct core *core, struct log_run *run, uint32_t want,
   rc = index_insert(&core->index, &new);
   if (rc) {
     rec_unfill(rec);
+    if (rc == INDEX_EXISTS) { /* a key may occur often in a batch */
+      run->slot--;
+      run->left++;
+    }
     log_live(&core->log, guard.address, -1);
     atomic_fetch_sub_explicit(&core->count, guard.counted,
                               memory_order_relaxed);

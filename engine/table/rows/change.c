@@ -126,8 +126,7 @@ static int change_replace(struct work *w, uint32_t row, struct entry *entry,
     change_result(w, row, 1, old_version);
     return EMB_OK;
   }
-  uint64_t version = w->version + row;
-  version = version > old_version ? version : old_version + 1;
+  uint64_t version = core_version_above(core, w->version + row, old_version);
   if (rec && !(word & WORD_CACHED) &&
       log_mutable(&core->log, word_address(word))) {
     emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
@@ -458,9 +457,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
   loaded_free(s, &w.loaded);
   group_end_call(&s->groups, core->env);
   bound_signal(s);
-  if (frames_left(&core->frames) < core_low_water(core)) {
-    core_wake(core);
-  }
+  core_wrote(core);
   if (batch->wait) {
     s->store->forget(s);
   }

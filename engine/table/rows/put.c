@@ -10,9 +10,12 @@
 **
 ** VERSIONS  A row's version comes from the store's counter, taken when the
 ** pass in the epoch begins.  If the old record is in memory, the new version
-** also exceeds its version.  If the old record is on disk, it was written
-** before this pass began (paging out waits for the epoch), so its version is
-** smaller anyway.
+** also exceeds its version.  If the old record was in the file before the
+** versions were taken (or is on disk only: paging out waits for the epoch), it
+** was written before, so its version is smaller anyway.  Such a record is not
+** read, even if it is in memory: the first Put of a key after a checkpoint
+** would wait for it.  Without that, and without a second lookup, such a Put of
+** 64 floats takes 120 ns instead of 255, a million keys in memory.
 */
 #include <string.h>
 
@@ -33,6 +36,7 @@ struct put {
   struct log_run run;
   uint32_t want;    /* slots that the rest of the chunk may need */
   uint64_t version; /* of row 0 */
+  uint64_t flushed; /* the log's, before the versions were taken */
   uint32_t call;    /* 0: no Gets are counted */
   int tracks;
   uint64_t in_place;
@@ -108,11 +112,12 @@ static int put_replace(struct put *p, uint32_t row, struct entry *entry,
   int64_t key = p->keys[row];
   uint64_t version = p->version + row;
   uint64_t above = key_log_address(core, word);
-  struct rec *rec = above ? key_rec(core, word) : NULL;
+  int is_older = !p->tracks && layout_page(&core->layout, above) < p->flushed;
+  struct rec *rec = above && !is_older ? key_rec(core, word) : NULL;
   if (rec) {
     uint64_t old =
         rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
-    version = version > old ? version : old + 1;
+    version = core_version_above(core, version, old);
     if (!(word & WORD_CACHED) && log_mutable(&core->log, word_address(word))) {
       emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
       rec_begin(rec);
@@ -147,11 +152,18 @@ static int put_row(struct put *p, uint32_t row) {
   uint64_t hash = s->hashes[row];
   const void *vector =
       session_encode(s, p->vectors + (size_t)row * s->core->layout.dim);
+  /* The first attempt believes the lookup of the chunk: latching checks a word,
+  ** and row_insert an absent key. */
+  struct entry *entry = s->entries[row];
+  uint64_t word = s->words[row];
+  int found = !word ? KEY_ABSENT
+              : !(word & (WORD_LATCH | WORD_INTENT)) &&
+                      key_latch_found(entry, p->keys[row], &word)
+                  ? KEY_FOUND
+                  : key_latch(s->core, p->keys[row], hash, &entry, &word);
   for (;;) {
-    struct entry *entry;
-    uint64_t word;
     int rc;
-    switch (key_latch(s->core, p->keys[row], hash, &entry, &word)) {
+    switch (found) {
     case KEY_FOUND:
       return put_replace(p, row, entry, word, vector);
     case KEY_INTENT:
@@ -165,6 +177,7 @@ static int put_row(struct put *p, uint32_t row) {
         return rc;
       }
     }
+    found = key_latch(s->core, p->keys[row], hash, &entry, &word);
   }
 }
 
@@ -194,8 +207,7 @@ static inline int put_in_place(struct put *p, uint32_t row, struct entry *entry,
   }
   uint64_t old =
       rec_version(atomic_load_explicit(&rec->stamp, memory_order_relaxed));
-  uint64_t version = p->version + row;
-  version = version > old ? version : old + 1;
+  uint64_t version = core_version_above(core, p->version + row, old);
   const void *vector =
       session_encode(s, p->vectors + (size_t)row * core->layout.dim);
   emb_assert(log_unwritten(&core->log, word_address(word))); /* L2 */
@@ -219,6 +231,7 @@ static int put_in_epoch(struct put *p, uint32_t from, uint32_t n,
   memset(&p->run, 0, sizeof p->run); /* a run must not outlive its pass */
   p->want = 1;
   epoch_enter(&core->epoch, s->slot);
+  p->flushed = atomic_load_explicit(&core->log.flushed, memory_order_acquire);
   p->version = core_versions(core, n);
   finder_begin(&find, s, p->keys, from, n);
   for (uint32_t i = from; i < n + ROWS_AHEAD; i++) {
@@ -334,9 +347,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
   bound_signal(s);
   count_add(&s->core->counters.put_keys, done);
   count_add(&s->core->counters.put_in_place, p.in_place);
-  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
-    core_wake(s->core);
-  }
+  core_wrote(s->core);
   if (batch->wait) {
     s->store->forget(s);
   }

@@ -110,9 +110,7 @@ static int end_call(emb_session *s, size_t depth, int saved, int rc) {
 
 /* Ends a call that has put n rows. */
 static void count_put(emb_session *s, size_t n) {
-  if (frames_left(&s->core->frames) < core_low_water(s->core)) {
-    core_wake(s->core);
-  }
+  core_wrote(s->core);
   session_count(s, TALLY_PUT, n);
 }
 
