@@ -45,6 +45,17 @@ void ext_cursor_free_spare(struct ext_table *table) {
   ext_vtab(table)->spare = NULL;
 }
 
+/* Is there no store to close?  Nothing can be decided while this connection
+** writes the database.  And SQLite has begun to read the database before it
+** opens a cursor, so the table's own store stays open.  Asking its engine took
+** 3 % of a SELECT by key of a table that fits in the processor's cache. */
+static int is_tidy(const struct ext_table *table) {
+  const struct ext_conn *conn = table->conn;
+  const struct ext_link *link = table->link;
+  return link && (link->in_txn || (conn->links == link && !link->next &&
+                                   !conn->orphans && !conn->attached));
+}
+
 int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   struct ext_table *table = (struct ext_table *)vtab;
   struct ext_cursor *cursor = ext_vtab(table)->spare;
@@ -57,8 +68,7 @@ int ext_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
       return SQLITE_NOMEM;
     memset(cursor, 0, sizeof *cursor);
   }
-  /* Nothing can be decided while this connection writes the database. */
-  if (table->link == NULL || !table->link->in_txn)
+  if (!is_tidy(table))
     ext_conn_tidy(table->conn);
   if (table->cursors++ == 0)
     table->statement = ++table->conn->statements;
