@@ -3,14 +3,18 @@
 ** deliver.c -- the rows of a Get that are in memory: looks them up, counts them
 ** on a bounded store, and copies their records.
 **
-** A million keys of 64 floats, batches of 1,024, in the same run: looking all
-** rows up before the first copy took 88.7 ns a key, uniform, and 54.6 ns, Zipf.
-** Lookups that run two blocks ahead of the copies, keys of a bucket compared at
-** once (index.c), and copies with 32-byte registers took 75.7 and 47.4 ns; a
-** bare gather took 36.0 and 18.6 ns.  64-byte registers were not faster: of
-** three in four records every piece would cross cache lines.  Nor was it faster
-** to prefetch into the first-level cache (90 ns), every second line (96 ns), or
-** 24 rows ahead instead of 16 (77 ns).
+** A million keys of 64 floats, batches of 1,024, in the same run, ns a key for
+** uniform and Zipf-distributed keys (a bare gather: 33.4 and 17.2):
+**   all rows looked up before the first copy             82.6  50.1
+**   lookups two blocks ahead of the copies, AVX2 for the
+**   keys of a bucket (index.c) and for copies            70.3  44.8
+**   the same without AVX2 in the index                   75.5  49.4
+**   the same without AVX2 in the copies                  75.8  48.1
+**   the same with copies by 64 bytes, AVX-512            71.2  45.2
+** Before AVX2 was used in the index, these did not help either (75.8, 50.5):
+** prefetches into the first-level cache (90.0, 51.0), of every second line
+** (96.0, 64.5), of one line in 128 bytes (108, 72.9), 24 rows ahead instead of
+** 16 (76.8, 49.9), or 12 (81.4, 51.8).
 **
 ** WIDE      read_wide is rec_read for the common case, and tried once; all the
 **           other cases and processors use rec_read.

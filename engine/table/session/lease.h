@@ -12,9 +12,9 @@
 **           found.  Only if the key is not there, the slots that are not yet in
 **           a hash table, with open addressing, are entered into it.  A slot
 **           whose leases are gone stays empty until no lease is left, or the
-**           slots are moved together.  A Get and a Put of the same 1,024 of a
-**           million keys reach 0.90 of the speed without a bound, uniform, and
-**           0.78, Zipf; with one hash table of all leases 0.84 and 0.69.
+**           slots are moved together.  A Get and a Put of 1,024 of a million
+**           keys reached 0.85 of the speed without a bound, uniform, and 0.69,
+**           Zipf; with one hash table of all leases 0.81 and 0.65.
 ** CALLS     Each call that gets or puts has a number.  A lease keeps the number
 **           of the last call that counted the key or returned a lease of it
 **           (put), so that a key that occurs twice in a batch is counted, or
