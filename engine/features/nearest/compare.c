@@ -473,7 +473,8 @@ static void compare_near(struct compare *c, const struct page_rows *rows,
 }
 
 /* The stored segments of the rows, whose stamps it reads first. */
-static const char *begin_rows(struct compare *c, const struct page_rows *rows) {
+static const char *compare_begin(struct compare *c,
+                                 const struct page_rows *rows) {
   c->is_busy =
       read_stamps(c->stamps, rows->at, c->core->layout.rec_bytes, rows->n) != 0;
   return rows_to_read(c, rows) + REC_HEAD_BYTES + c->ask->segment->stored_at;
@@ -504,7 +505,7 @@ void compare__rows(struct compare *c, const struct page_rows *rows) {
   int some = 0;
   emb_assert(!epoch_outside());
   emb_assert(rows->first + rows->n <= c->core->layout.slots);
-  const char *bytes = begin_rows(c, &rest);
+  const char *bytes = compare_begin(c, &rest);
   if (c->in_run) {
     uint32_t done = compare_run(c, rows, bytes);
     if (done == rows->n) {
@@ -515,7 +516,7 @@ void compare__rows(struct compare *c, const struct page_rows *rows) {
       rest.first += done;
       rest.at += (size_t)done * c->core->layout.rec_bytes;
       rest.n -= done;
-      bytes = begin_rows(c, &rest);
+      bytes = compare_begin(c, &rest);
     }
   }
   memset(c->near, 0, rest.n);
