@@ -14,6 +14,9 @@
 ** half of these bytes are needed, they become a huge page, too. */
 #define SMALL_BYTES ((size_t)2 << 20)
 
+/* At most this much memory is made resident before it is taken. */
+#define POPULATE_BYTES (UINT32_C(32) << 20)
+
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count) {
   memset(frames, 0, sizeof *frames);
@@ -48,9 +51,7 @@ static void frames_set(_Atomic uint32_t *to, uint32_t value) {
 /* Under lock. */
 static void frames_set_free(struct frames *frames, uint32_t n) {
   frames_set(&frames->free_count, n);
-  if (atomic_load_explicit(&frames->untouched, memory_order_relaxed) > n) {
-    frames_set(&frames->untouched, n);
-  }
+  frames->untouched = frames->untouched < n ? frames->untouched : n;
 }
 
 char *frames_take(struct frames *frames, uint32_t keep) {
@@ -89,12 +90,11 @@ void frames_give(struct frames *frames, char *frame) {
 int frames_populate(struct frames *frames) {
   char *frame = NULL;
   pthread_mutex_lock(&frames->lock);
-  uint32_t untouched =
-      atomic_load_explicit(&frames->untouched, memory_order_relaxed);
-  if (untouched &&
-      frames_left(frames) - untouched < frames_ahead(frames, untouched)) {
-    frame = frames->slots[untouched - 1];
-    frames_set(&frames->untouched, untouched - 1);
+  uint32_t touched = frames_made(frames) - frames->untouched;
+  uint32_t ahead = touched / 8, most = POPULATE_BYTES / frames->frame_bytes;
+  ahead = ahead < most ? ahead : most;
+  if (frames->untouched && frames_left(frames) - frames->untouched < ahead) {
+    frame = frames->slots[--frames->untouched];
   }
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
@@ -183,7 +183,7 @@ static int add_segment(struct frames *frames, uint32_t more) {
     frames->slots[i] = pool + (size_t)(more - 1 - i) * frames->frame_bytes;
   }
   frames_set(&frames->free_count, left + more);
-  frames_set(&frames->untouched, frames->untouched + more);
+  frames->untouched += more;
   frames_set(&frames->made, frames_made(frames) + more);
   emb_assert(frames_valid(frames));
   pthread_mutex_unlock(&frames->lock);
@@ -282,6 +282,6 @@ void frames_discard(struct frames *frames) {
   for (uint32_t i = 0; i < free_count; i++) {
     frames->env->discard(frames->env, frames->slots[i], frames->frame_bytes);
   }
-  frames_set(&frames->untouched, free_count);
+  frames->untouched = free_count;
   pthread_mutex_unlock(&frames->lock);
 }

@@ -21,8 +21,7 @@
 ** RESIDENT  The first touch of memory waits for the system to clear it, which
 **           takes longer than filling a frame.  So a background thread touches
 **           frames before they are taken (frames_populate), ahead by an eighth
-**           of the frames touched so far: a small table stays small.  It is
-**           woken once half of these are taken (frames_wants_populated).
+**           of the frames touched so far: a small table stays small.
 ** THREADS   Its own mutex.  Resizing and retiring: one thread at a time.
 */
 #ifndef EMB_MEM_FRAMES_H
@@ -61,12 +60,9 @@ struct frames {
   /* Depth of the stack; written under lock, read relaxed as a hint. */
   _Atomic uint32_t free_count;
   /* The number of frames at the bottom of the stack that were never taken or
-  ** populated; written under lock, read relaxed as a hint. */
-  _Atomic uint32_t untouched;
+  ** populated; under lock. */
+  uint32_t untouched;
 };
-
-/* At most this much memory is made resident before it is taken. */
-#define FRAMES_POPULATE_BYTES (UINT32_C(32) << 20)
 
 int frames_init(struct frames *frames, struct env *env, uint32_t frame_bytes,
                 uint32_t count);
@@ -85,14 +81,6 @@ uint32_t frames_retire(struct frames *frames, uint32_t keep, uint32_t most);
 /* Makes the memory of one more frame resident if few resident free frames are
 ** left; 0: there are enough. */
 int frames_populate(struct frames *frames);
-/* The number of resident frames that it keeps free, if `untouched` are not. */
-static inline uint32_t frames_ahead(const struct frames *frames,
-                                    uint32_t untouched) {
-  uint32_t made = atomic_load_explicit(&frames->made, memory_order_relaxed);
-  uint32_t ahead = (made - untouched) / 8;
-  uint32_t most = FRAMES_POPULATE_BYTES / frames->frame_bytes;
-  return ahead < most ? ahead : most;
-}
 
 /* Returns the memory of free frames to the system until they are used. */
 void frames_discard(struct frames *frames);
@@ -105,14 +93,6 @@ static inline uint32_t frames_count(const struct frames *frames) {
 }
 static inline uint32_t frames_made(const struct frames *frames) {
   return atomic_load_explicit(&frames->made, memory_order_relaxed);
-}
-/* Should frames_populate be called soon?  A hint, without the lock. */
-static inline int frames_wants_populated(const struct frames *frames) {
-  uint32_t untouched =
-      atomic_load_explicit(&frames->untouched, memory_order_relaxed);
-  uint32_t left = frames_left(frames);
-  return untouched && left <= untouched + frames_ahead(frames, untouched) / 2 &&
-         frames_ahead(frames, untouched);
 }
 /* Frames beyond the budget. */
 static inline uint32_t frames_excess(const struct frames *frames) {

@@ -90,7 +90,6 @@ static int seal_is_due(const struct core *core, uint32_t share) {
 
 int core_is_behind(const struct core *core) {
   return frames_left(&core->frames) < core_low_water(core) ||
-         frames_wants_populated(&core->frames) ||
          seal_is_due(core, log_share(core));
 }
 

@@ -14,8 +14,8 @@
 ** versions were taken (or is on disk only: paging out waits for the epoch), it
 ** was written before, so its version is smaller anyway.  Such a record is not
 ** read, even if it is in memory: the first Put of a key after a checkpoint
-** would wait for it.  Without that, and without a second lookup, such a Put of
-** 64 floats takes 120 ns instead of 255, a million keys in memory.
+** would wait for it.  Without that wait, and without a second lookup, such a
+** Put of 64 floats takes 131 ns instead of 217, of a million keys in memory.
 */
 #include <string.h>
 
