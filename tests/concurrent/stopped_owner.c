@@ -48,7 +48,6 @@ static const struct statement {
   int tables;         /* besides v: t1, t2, ... */
   int functions;      /* that show a state, besides the first: one wait each */
 } statements[] = {
-    /* First, because stores are opened one after another. */
     {.sql = "SELECT owner_pid FROM emb_tables", .how = SHOWS},
     {.sql = "SELECT process FROM emb_clients('v')", .how = SHOWS},
     {.sql = "SELECT value FROM emb_stats('v') WHERE name = 'owner_pid'",
@@ -155,8 +154,8 @@ static const struct statement {
 };
 enum { STATEMENTS = sizeof statements / sizeof statements[0] };
 
-/* Statements on many tables have the machine to themselves: stores are opened
-** one after another. */
+/* Statements on many tables have the machine to themselves: each opens its
+** stores one after another. */
 static int with_many;
 static int is_run(int i) { return (statements[i].tables == MANY) == with_many; }
 

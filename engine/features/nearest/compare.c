@@ -24,6 +24,12 @@
 **           of each margin covers the rounding of the comparison itself (d is
 **           1e-6), and `tiny` products too small for float32.  Values too
 **           large for float32, and NaN, never leave a row out.
+** RUNS      Rows that were never trained are all equal, often in a row.  With
+**           few queries such a run is recognised by its bytes, without
+**           distances (compare_run), and its records are offered in lots
+**           (EQUAL_LOT).  One query over 100,000 equal rows of 4 floats, as
+**           multiples of random ones, before and after: k = 1, keys upwards
+**           1.48, 1.23, downwards 1.82, 1.59; k = 1,000 downwards 4.34, 1.29.
 ** WRITERS   A row in memory may be written to during the comparison.  If its
 **           stamp differs before and after, the row is read again with
 **           rec_read.
