@@ -11,6 +11,7 @@
 
 #include "engine/base/fence.h"
 #include "engine/emb.h"
+#include "engine/math/vec/vec.h"
 
 static size_t parts_bytes(const struct index *index) {
   return (sizeof(struct index_shape) + sizeof(struct index_part))
@@ -23,9 +24,7 @@ int index_init(struct index *index, struct env *env, struct epoch *epoch,
   index->env = env;
   index->epoch = epoch;
   index->part_bits = part_bits;
-#if defined(__x86_64__) && !FENCE_TSAN
-  index->is_wide = __builtin_cpu_supports("avx2") != 0;
-#endif
+  index->is_wide = vec_best()->width >= sizeof(struct bucket) / 2;
   index__memory_init(&index->memory, env);
   index->shapes = env->map(env, parts_bytes(index), 0);
   index->parts =
