@@ -357,6 +357,7 @@ static int lock_log(emb_store *store, emb_err *err) {
          env->now_us(env) - start < IN_FLIGHT_US) {
     env->sleep_us(env, TRY_LOCK_US);
   }
+  store->own.is_log_held = os == EAGAIN;
   return os == EAGAIN && !EMB_SEED(SEED_LOG_NOT_LOCKED)
              ? err_set(err, EMB_BUSY,
                        "%s is owned by another process, and its lock file was "
@@ -386,6 +387,7 @@ int own_take(emb_store *store, emb_err *err) {
   if (rc) {
     return rc;
   }
+  store->own.is_log_held = 0;
   int os = env->lock(env, path, &store->own.file);
   store->own.may_not_lock = os == EACCES;
   if (os) {
@@ -560,13 +562,15 @@ int own_claim(emb_session *s) {
     pthread_mutex_lock(&store->own.lock);
     int rc =
         atomic_load(&store->own.is_owner) ? EMB_OK : own_take(store, &s->err);
+    /* Who holds only the log cannot be found, so it cannot be asked. */
+    int may_ask = own_may_ask(store) && !store->own.is_log_held;
     pthread_mutex_unlock(&store->own.lock);
     /* an attempt may wait for the log's lock longer than between attempts */
     waited += s->core->env->now_us(s->core->env) - before;
     if (rc && atomic_load(&store->dropped)) {
       return own_dropped(s);
     }
-    if (rc == EMB_BUSY && own_may_ask(store)) {
+    if (rc == EMB_BUSY && may_ask) {
       return CALL_ELSEWHERE;
     }
     if (rc == EMB_BUSY && waited < session_timeout_us(s)) {

@@ -61,6 +61,7 @@ struct store_own {
   _Atomic int is_owner;  /* 0: reader at a checkpoint */
   _Atomic int readonly;  /* enum store_readonly */
   int may_not_lock;      /* the lock file is another user's */
+  int is_log_held;       /* own.lock: another process has only the log's lock */
   /* The owner has recovered, but lacked the space for the checkpoint that must
   ** precede the first write. */
   _Atomic int owed;
