@@ -44,14 +44,21 @@ proc start {item} {
   incr ::running
 }
 
+# SIGTERM makes a program of tests/lib/test.c name the test in which it is.
 proc expire {channel} {
   append ::state($channel,output) "\nkilled: it took too long\n"
-  kill [concat [family [pid $channel]] [started_by $::state($channel,mark)]]
+  set pids [lsort -unique [concat [family [pid $channel]] \
+                                  [started_by $::state($channel,mark)]]]
+  foreach pid $pids {
+    append ::state($channel,output) "it ran: [command_of $pid]\n"
+  }
+  kill $pids TERM
+  set ::state($channel,timer) [after 2000 [list kill $pids]]
 }
 
 # The shell's own kill: a small system has no program of that name.
-proc kill {pids} {
-  foreach pid $pids {catch {exec sh -c "kill -KILL $pid"}}
+proc kill {pids {signal KILL}} {
+  foreach pid $pids {catch {exec sh -c "kill -$signal $pid"}}
 }
 
 # These processes and all their descendants.  A child left behind would hold
@@ -88,6 +95,12 @@ proc read_file {path} {
   try {return [read $channel]} finally {close $channel}
 }
 
+# "process N: its command line"; empty if it is gone.
+proc command_of {pid} {
+  if {[catch {read_file /proc/$pid/cmdline} command]} {return ""}
+  return "process $pid: [string map {\0 { }} $command]"
+}
+
 # What a file left running, as lines of output, and its end.  A process that
 # has been killed may need a moment to be gone.
 proc end_left {mark} {
@@ -95,9 +108,8 @@ proc end_left {mark} {
   set lines {}
   set pids [started_by $mark]
   foreach pid $pids {
-    if {![catch {read_file /proc/$pid/cmdline} command]} {
-      lappend lines "left running: process $pid: [string map {\0 { }} $command]"
-    }
+    set command [command_of $pid]
+    if {$command ne ""} {lappend lines "left running: $command"}
   }
   kill $pids
   return $lines

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -105,6 +106,18 @@ static int test_run(const struct test *test) {
   return failures > 0 ? 0 : test_state.skipped != NULL ? -1 : 1;
 }
 
+/* run.tcl ends a program that takes too long.  Only functions that a signal
+** handler may call. */
+static void test_ended(int sig) {
+  const char *words[] = {"ended in the test ", test_state.name, "\n"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (words[i] != NULL &&
+        write(STDOUT_FILENO, words[i], strlen(words[i])) < 0)
+      break;
+  (void)signal(sig, SIG_DFL);
+  (void)raise(sig);
+}
+
 int main(int argc, char **argv) {
   const char *part = argc > 1 ? argv[1] : "";
   const char *seed = getenv("SEED");
@@ -118,6 +131,7 @@ int main(int argc, char **argv) {
   test_state.program = argv[0];
   if (argc > 1 && strcmp(part, "-process") == 0 && test_state.process)
     return test_state.process(argc - 2, argv + 2);
+  (void)signal(SIGTERM, test_ended);
   int passed = 0, failed = 0, skipped = 0;
   for (const struct test *test = test_state.first; test; test = test->next) {
     if (strstr(test->name, part) == NULL ||

@@ -271,7 +271,7 @@ static uint64_t next_extent(struct core *core, struct evict *round) {
 }
 
 int evict__piece(struct core *core, struct epoch_slot *slot,
-                 struct evict *round, uint64_t *removed, int *ended,
+                 struct evict *round, uint64_t *removed, int *in_vain,
                  emb_err *err) {
   struct sweep w = {.look = evict_look_at,
                     .agrees = is_low,
@@ -282,10 +282,10 @@ int evict__piece(struct core *core, struct epoch_slot *slot,
   emb_assert(debug_is_locked(&core->ckpt_lock));
   emb_assert(epoch_outside()); /* E1 */
   emb_check(evict_valid(core, round));
-  *ended = 0;
+  *in_vain = 0;
   if (!round->count) {
     rc = evict_begin(core, slot, round, err);
-    *ended = !round->count;
+    *in_vain = !round->count;
     emb_check(evict_valid(core, round));
     return rc;
   }
@@ -294,7 +294,7 @@ int evict__piece(struct core *core, struct epoch_slot *slot,
           : 0;
   if (!e) {
     round->count = 0;
-    *ended = 1;
+    *in_vain = !round->removed;
     return EMB_OK;
   }
   before = round->removed;
@@ -306,7 +306,7 @@ int evict__piece(struct core *core, struct epoch_slot *slot,
   *removed += round->removed - before;
   if (rc) {
     round->count = 0;
-    *ended = 1;
+    *in_vain = !round->removed;
   }
   emb_check(evict_valid(core, round));
   return rc;

@@ -64,9 +64,9 @@ static inline struct evict *evict_of(const emb_store *store) { /* ckpt_lock */
 ** beyond the capacity itself. */
 uint64_t evict__over(const struct core *core, uint32_t part);
 /* Begins a round, or goes through its next extent.  *removed grows by the rows
-** removed; *ended: the round is over. */
+** removed; *in_vain: the round is over, and removed none. */
 int evict__piece(struct core *core, struct epoch_slot *slot,
-                 struct evict *round, uint64_t *removed, int *ended,
+                 struct evict *round, uint64_t *removed, int *in_vain,
                  emb_err *err);
 /* Is the round, or its absence, as described here?  Under ckpt_lock.  Only in
 ** self-checking builds. */

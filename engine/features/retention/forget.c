@@ -42,13 +42,14 @@ int local_evict(emb_session *s, uint64_t *removed) {
   struct core *core = s->core;
   struct evict *round = evict_of(s->store);
   uint64_t gone = 0;
-  int ended = 0, rc = begin_work(s, "evict");
-  while (!rc && !(ended && !round->removed) && evict__over(core, 0)) {
+  int in_vain = 0, rc = begin_work(s, "evict");
+  while (!rc && !in_vain && evict__over(core, 0)) {
     rc = session_lock(s, &core->ckpt_lock);
     if (rc) {
       break;
     }
-    rc = evict__piece(core, s->store->work_slot, round, &gone, &ended, &s->err);
+    rc = evict__piece(core, s->store->work_slot, round, &gone, &in_vain,
+                      &s->err);
     pthread_mutex_unlock(&core->ckpt_lock);
     rc = rc ? rc : session_interrupted(s);
   }
@@ -62,11 +63,12 @@ int local_evict(emb_session *s, uint64_t *removed) {
 static int evict_pieces(emb_session *s) {
   struct core *core = s->core;
   struct evict *round = evict_of(s->store);
-  int ended = 0, rc = EMB_OK;
+  int in_vain = 0, rc = EMB_OK;
   for (int i = 0; !rc && i < PIECES && evict__over(core, HELP_PART); i++) {
     uint64_t removed = 0;
-    rc = evict__piece(core, s->store->work_slot, round, &removed, &ended, NULL);
-    if (ended && !round->removed) {
+    rc = evict__piece(core, s->store->work_slot, round, &removed, &in_vain,
+                      NULL);
+    if (in_vain) {
       return 0;
     }
   }

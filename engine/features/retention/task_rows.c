@@ -106,11 +106,11 @@ static int evict_run(struct pass *pass, enum outcome *did, emb_err *err) {
   struct evict *round = evict_of(store);
   struct evict_state now = evict_moment(&store->core);
   uint64_t removed = 0;
-  int ended;
-  int rc = evict__piece(&store->core, store->work_slot, round, &removed, &ended,
-                        err);
+  int in_vain;
+  int rc = evict__piece(&store->core, store->work_slot, round, &removed,
+                        &in_vain, err);
   *(struct evict_state *)pass->state =
-      ended && !round->removed ? now : (struct evict_state){0, 0};
+      in_vain ? now : (struct evict_state){0, 0};
   *did = rc ? PIECE_NONE : PIECE_MORE;
   return rc;
 }

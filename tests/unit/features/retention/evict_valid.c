@@ -20,7 +20,7 @@ static int begin_round(void) {
   emb_config c = forget_config(DIM);
   static float vector[DIM];
   uint64_t removed = 0;
-  int ended;
+  int in_vain;
   c.capacity = CAPACITY;
   c.evict = EMB_EVICT_LRU;
   if (!help_open(help_path("store"), &c, &store, &s)) {
@@ -31,9 +31,9 @@ static int begin_round(void) {
   }
   pthread_mutex_lock(&store->core.ckpt_lock);
   CHECK_EQ_INT(evict__piece(&store->core, store->work_slot, &round_of_test,
-                            &removed, &ended, NULL),
+                            &removed, &in_vain, NULL),
                EMB_OK);
-  return CHECK(round_of_test.count > 1 && !ended);
+  return CHECK(round_of_test.count > 1 && !in_vain);
 }
 
 static void end_round(void) {
@@ -43,9 +43,9 @@ static void end_round(void) {
 
 static void next_piece(void) {
   uint64_t removed = 0;
-  int ended;
-  evict__piece(&store->core, store->work_slot, &round_of_test, &removed, &ended,
-               NULL);
+  int in_vain;
+  evict__piece(&store->core, store->work_slot, &round_of_test, &removed,
+               &in_vain, NULL);
 }
 
 TEST(a_round) {
