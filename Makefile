@@ -105,7 +105,7 @@ CONCURRENT_C := $(if $(UNIT_C),$(shell grep -lE \
 # These work step by step in one thread, or measure time, or fork.  ThreadSanitizer
 # does not support forked children that start threads if their parent has threads;
 # processes that it should check are started by tests/lib/process_help.h.
-CONCURRENT_C := $(filter-out %/evict.c %/fail_files.c %/fail_io.c \
+CONCURRENT_C := $(filter-out %/evict.c %/fork_busy.c %/fail_files.c %/fail_io.c \
                   %/fail_memory.c %/power.c %/power_files.c %/rot.c \
                   %/recover_damage.c %/rot_pages.c %/fork_sql.c \
                   %/processes.c %/remote.c %/peer.c %/kill_processes.c \

@@ -7,6 +7,7 @@
 ** before the last checkpoint is lost, none counts twice, and the client is
 ** told once that the owner has gone.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include <signal.h>
@@ -59,7 +60,7 @@ static pid_t start(const char *dir, int *hear) {
   if (!CHECK(pipe(ends) == 0))
     return -1;
   (void)fflush(stdout);
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0) {
     (void)close(ends[0]);
     own_and_send(dir, ends[1]);

@@ -9,6 +9,7 @@
 ** kills a child that hangs.  The parent's threads work at the same time, so
 ** that a fork finds locks held and pages on their way to the disk.
 */
+#include "fork_help.h"
 #include "sql_help.h"
 #include "store_help.h"
 
@@ -48,7 +49,7 @@ static int in_child(void (*act)(void *), void *arg) {
   if (!CHECK_EQ_INT(pipe(pipes), 0))
     return 0;
   (void)fflush(stdout);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     (void)close(pipes[0]);
     (void)alarm(60);

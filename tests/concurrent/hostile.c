@@ -13,6 +13,7 @@
 ** store verifies, and the owner has as many descriptors and about as much
 ** memory as before.
 */
+#include "fork_help.h"
 #include "process_help.h"
 #include "store_help.h"
 
@@ -438,7 +439,7 @@ static void manage(const char *dir, const struct facts *facts, uint64_t seed) {
     struct hostile h = {
         .dir = dir, .facts = facts, .random = test_random_from(&random)};
     int status;
-    pid_t pid = fork();
+    pid_t pid = test_fork();
     if (pid == 0)
       be_hostile(&h);
     (void)usleep((useconds_t)(test_random_from(&random) % 100000));
@@ -498,7 +499,7 @@ TEST(hostile_clients) {
   for (int i = 0; i < MANAGERS; i++) {
     uint64_t seed = test_random();
     (void)fflush(stdout);
-    managers[i] = fork();
+    managers[i] = test_fork();
     if (managers[i] == 0)
       manage(dir, &before, seed);
   }

@@ -14,6 +14,7 @@
 ** outside transactions: the vector may never hold more than that process
 ** asked for.
 */
+#include "fork_help.h"
 #include "sql_help.h"
 #include "store_help.h"
 
@@ -101,7 +102,7 @@ static void add(void) {
 
 static pid_t start(int worker, uint64_t random) {
   (void)fflush(stdout);
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0) {
     (void)alarm((unsigned)(120 * help_long()));
     if (worker < WRITERS)

@@ -4,6 +4,7 @@
 ** owner is killed at any moment, while it builds, saves or repairs the index;
 ** a process that asks the owner; and a child after fork.
 */
+#include "fork_help.h"
 #include "near_help.h"
 #include "nearest_help.h"
 #include "process_help.h"
@@ -183,7 +184,7 @@ TEST(child_after_fork) {
   near_settle(store);
   near_vector(query, 7, 1);
   const emb_neighbours to = {&key, &distance, &count, NULL, NULL};
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0)
     _exit(emb_nearest(s, query, 1, 1, NULL, &to) == EMB_MISUSE ? 0 : 1);
   int status = -1;

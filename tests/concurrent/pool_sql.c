@@ -7,6 +7,7 @@
 ** "Gone" means that no part of it is next to the database and that this
 ** process has none of its files open, so that the disk has its space back.
 */
+#include "fork_help.h"
 #include "sql_help.h"
 #include "store_help.h"
 #include "strike.h"
@@ -441,7 +442,7 @@ static int strike(void) {
 static int drop_in_child(int nth) {
   int status = -1;
   (void)fflush(stdout);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     sqlite3 *pool[2];
     (void)alarm(60);

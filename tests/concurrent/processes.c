@@ -8,6 +8,7 @@
 ** round, the same for all keys, so a state that never existed shows
 ** immediately.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include "engine/table/owner/registry.h"
@@ -59,7 +60,7 @@ static void wait_for(_Atomic int *flag) {
 
 static pid_t start(void (*run)(const char *dir), const char *dir) {
   (void)fflush(stdout);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     (void)alarm(SANITIZED ? 300 : 60);
     run(dir);

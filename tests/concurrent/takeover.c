@@ -25,6 +25,7 @@
 **           the choices, not the moments.  TAKEOVER_EVENTS, TAKEOVER_JOURNAL
 **           and TAKEOVER_MEMBERS override its choices.
 */
+#include "fork_help.h"
 #include "takeover_help.h"
 
 #include <fcntl.h>
@@ -84,7 +85,7 @@ static void fork_child(const char *dir, enum event event) {
   (void)fflush(stdout);
   if (event == CHILD && (takeover->is_wal || SANITIZED))
     return;
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid != 0)
     return;
   (void)alarm(CHILD_S);

@@ -4,6 +4,7 @@
 ** or from then on: see fail_help.h.  BODY=part of a name runs some only.
 */
 #include "fail_body.h"
+#include "fork_help.h"
 
 #include <sys/wait.h>
 
@@ -32,7 +33,7 @@ TEST(missing_files) {
 /* ---- a process that only reads ------------------------------------------- */
 
 static void write_elsewhere(struct fail *w, int32_t value) {
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     w->store = NULL;
     w->s = NULL;

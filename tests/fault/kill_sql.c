@@ -8,6 +8,7 @@
 **
 ** SEED repeats a run.  LONG=5 also kills at all other calls.
 */
+#include "fork_help.h"
 #include "sql_work.h"
 
 #include "engine/table/owner/registry.h"
@@ -55,7 +56,7 @@ static void work_and_die(const char *path, uint64_t random, int txns) {
 static int run_child(const char *path, uint64_t random, int txns) {
   int status = 0;
   (void)fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     if (txns)
       work_and_die(path, random, txns);

@@ -15,6 +15,7 @@
 ** Only forked processes open the store, so that a fork never copies an open
 ** one.  A checking process sometimes dies too, before or after resolving.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include <signal.h>
@@ -462,7 +463,7 @@ static void check_after_kill(uint64_t random) {
 static int run_child(void (*run)(uint64_t), int kill_it) {
   uint64_t seed = test_random();
   long patience = (long)(test_random() % 40000);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     run(seed);
     _exit(1);

@@ -7,6 +7,7 @@
 ** A forked writer leaves the store; a copy is damaged each time, and opened in
 ** this process.  Pages are found in the log by their checksums.
 */
+#include "fork_help.h"
 #include "store_help.h"
 #include "layout_help.h"
 
@@ -56,7 +57,7 @@ static uint64_t prepared(emb_session *s, int64_t first, size_t n, int round) {
 
 /* Runs `write` on the store in a process that dies without closing it. */
 static void run_and_die(void (*write)(emb_session *)) {
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     emb_store *store;
     emb_session *s;

@@ -4,6 +4,7 @@
 ** them.
 */
 #include "damage_help.h"
+#include "fork_help.h"
 #include "layout_help.h"
 
 #include <sys/mman.h>
@@ -188,7 +189,7 @@ int damage_tell(struct damage_store *d, const struct story *story,
   if (!CHECK(d->o != MAP_FAILED))
     return 0;
   for (int life = 0; life < story->lives; life++) {
-    pid_t child = fork();
+    pid_t child = test_fork();
     int status = 0;
     if (child == 0) {
       live(story, d->o, dir, life);

@@ -3,6 +3,7 @@
 ** death.c -- see death.h.
 */
 #include "death.h"
+#include "fork_help.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -30,7 +31,7 @@ int death_fork(void) {
   if (!CHECK(pipe(ends) == 0)) {
     return 0;
   }
-  death.pid = fork();
+  death.pid = test_fork();
   if (death.pid == 0) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);

@@ -2,6 +2,7 @@
 **
 ** process_help.c -- see process_help.h.
 */
+#include "fork_help.h"
 #include "process_help.h"
 
 #include <errno.h>
@@ -180,7 +181,7 @@ int process_fork(struct process *p, int *hear, int *say) {
   if (!CHECK(pipe(down) == 0 && pipe(up) == 0))
     return 0;
   (void)fflush(stdout);
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   int is_child = pid == 0;
   p->pid = pid > 0 ? pid : 0;
   (void)close(down[is_child]);

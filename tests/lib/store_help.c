@@ -2,6 +2,7 @@
 **
 ** store_help.c -- shared by the tests of stores: see store_help.h.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include <dirent.h>
@@ -68,7 +69,7 @@ static struct help_owner *help_start_owner(const char *dir,
   if (o == help_owners + OWNERS || pipe(down) || pipe(up))
     return NULL;
   (void)fflush(stdout);
-  o->pid = fork();
+  o->pid = test_fork();
   if (o->pid == 0) {
     (void)close(down[1]);
     (void)close(up[0]);

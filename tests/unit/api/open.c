@@ -7,6 +7,7 @@
 ** directory it does not run tests, but opens that store and obeys the lines
 ** that it reads (child_main).
 */
+#include "fork_help.h"
 #include "store_help.h"
 #include "files.h"
 
@@ -622,7 +623,7 @@ TEST(made_by_several_processes) {
     int64_t start = (int64_t)env_posix.now_us(&env_posix) + 10000;
     (void)snprintf(dir, sizeof dir, "%s/made-%u", test_dir(), round);
     for (int i = 0; i < MAKERS; i++) {
-      makers[i] = fork();
+      makers[i] = test_fork();
       if (makers[i] == 0)
         _exit(make_and_put(dir, i, start));
     }
@@ -654,7 +655,7 @@ TEST(process_fork) {
   if (!help_open(dir, &plain, &store, &s) || !OK(s, help_put(s, 1, 1)) ||
       !OK(s, emb_begin(s)) || !OK(s, emb_txn_put(s, &key, 1, x)))
     return;
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0) {
     int step, done, good = 1;
     good &= emb_get(s, &key, 1, x, NULL, NULL) == EMB_MISUSE;

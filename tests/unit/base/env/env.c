@@ -6,6 +6,7 @@
 ** (/dev/shm), buffered and direct: a caller must see no difference.  Each test
 ** of queues runs with both kinds.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include "engine/base/err.h"
@@ -398,7 +399,7 @@ TEST(punch_gives_blocks_back) {
 TEST(open_never_gives_a_standard_descriptor) {
   if (test_dir() == NULL)
     return;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     struct env_file *file = NULL;
     (void)close(STDIN_FILENO);
@@ -466,7 +467,7 @@ TEST(identity_is_of_the_file_not_the_name) {
 
 /* Locks in another process; with die set, it dies holding the lock. */
 static int lock_in_child(const char *path, int die) {
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     struct env_lock *lock = NULL;
     int rc = env->lock(env, path, &lock);
@@ -501,7 +502,7 @@ TEST(lock_excludes_other_processes) {
 /* Returns how another process sees the lock held, or -1. */
 static int seen_in_child(const char *path) {
   int status = -1;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     enum env_lock_state state;
     int64_t process;
@@ -571,7 +572,7 @@ static pid_t leave_child_behind(const int until[2]) {
   pid_t left = -1;
   if (!CHECK(pipe(numbers) == 0))
     return -1;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     struct env_lock *lock = NULL;
     struct env_file *file = NULL;
@@ -580,7 +581,7 @@ static pid_t leave_child_behind(const int until[2]) {
         env->open(env, help_path("short"), ENV_WRITE, &file) ||
         env->byte_lock(env, file, 7, ENV_BYTE_SHARED))
       _exit(1);
-    pid_t left_behind = fork();
+    pid_t left_behind = test_fork();
     if (left_behind == 0) { /* it has closed the locked files by now */
       left_behind = getpid();
       (void)!write(numbers[1], &left_behind, sizeof left_behind);
@@ -629,7 +630,7 @@ TEST(child_does_not_drop_locks) {
       !CHECK_EQ_INT(env->lock(env, help_path("lock"), &lock), 0))
     return;
   env->lock_settle(env, lock, ENV_LOCK_SERVES);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0)
     _exit(0);
   CHECK_EQ_INT(waitpid(child, &status, 0), child);
@@ -640,7 +641,7 @@ TEST(child_does_not_drop_locks) {
 /* Returns the lowest lock that another process sees below a number, or -1. */
 static int lowest_in_child(const char *path, uint64_t below) {
   int status = -1;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     struct env_file *file;
     uint64_t at = 0;
@@ -1162,7 +1163,7 @@ TEST(pool_starts_anew_in_a_forked_child) {
   if (file == NULL || queue == NULL)
     return;
   write_and_wait(queue, file);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     int before = count_threads();
     struct env_queue *own = open_queue(ENV_QUEUE_POOL, 8, &absent);

@@ -6,6 +6,7 @@
 ** A hostile process is a raw socket, which sends what env->peer_send would not.
 ** No wait is longer than LONG_US, and nothing that works waits that long.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include "engine/base/env/env.h"
@@ -104,7 +105,7 @@ static const char *receive_text(struct env_peer *peer, uint64_t wait_us) {
   } while (0)
 
 static pid_t start(int (*run)(void)) {
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0)
     _exit(run());
   CHECK(child > 0);
@@ -419,7 +420,7 @@ static int hold[2]; /* a pipe; children that inherited it end at its close */
 static int call_and_die(void) {
   struct env_peer *peer = call_port();
   TRY(peer != NULL);
-  if (fork() == 0) {
+  if (test_fork() == 0) {
     char byte;
     (void)close(hold[1]);
     (void)!read(hold[0], &byte, 1);
@@ -496,7 +497,7 @@ static int open_port_and_die(void) {
   struct env_port *port = NULL;
   TRY(env->open_dir(env, test_state.dir, &dir) == 0);
   TRY(env->port_open(env, dir, "port", &port) == 0);
-  if (fork() == 0) {
+  if (test_fork() == 0) {
     char byte;
     (void)close(hold[1]);
     (void)!read(hold[0], &byte, 1);

@@ -4,6 +4,7 @@
 ** never overlaps itself and runs as often as it was woken, hundreds of stores
 ** need no more threads than a few, and rings and buffers are reused.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include "engine/base/env/env.h"
@@ -189,7 +190,7 @@ TEST(a_child_begins_anew) {
     return;
   start(&p, process, BACKGROUND_WORK);
   (void)fflush(stdout);
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0) {
     (void)alarm(60);
     if (process_join(&env_posix, &other) || other == process)

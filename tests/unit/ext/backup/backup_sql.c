@@ -18,6 +18,7 @@
 #include "fail_help.h"
 
 #include "disk.h"
+#include "fork_help.h"
 #include "sql_heap.h"
 #include "stacks.h"
 #include "strike.h"
@@ -423,7 +424,7 @@ TEST(killed_at_every_call) {
       (void)snprintf(fail_watched, sizeof fail_watched, "%s", what);
       (void)alarm(120);
       fresh(target);
-      pid_t pid = fork();
+      pid_t pid = test_fork();
       if (pid == 0)
         child(n);
       CHECK(waitpid(pid, &status, 0) == pid);

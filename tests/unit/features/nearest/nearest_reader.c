@@ -6,6 +6,7 @@
 */
 #include "engine/table/session/session.h"
 #include "files.h"
+#include "fork_help.h"
 #include "store_help.h"
 
 #include <sys/wait.h>
@@ -199,7 +200,7 @@ TEST(reader_reads_what_changed) {
   int to[2], from[2], status = 0;
   if (!make_table(&t, 64) || !CHECK(pipe(to) == 0 && pipe(from) == 0))
     return;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     (void)close(to[1]);
     (void)close(from[0]);

@@ -6,6 +6,7 @@
 #include "engine/features/warmup/hot.h"
 #include "engine/table/session/session.h"
 #include "files.h"
+#include "fork_help.h"
 #include "store_help.h"
 
 #include <pthread.h>
@@ -688,7 +689,7 @@ TEST(warm_is_cut_off) {
   if (!make_hot(&t, 0))
     return;
   for (unsigned i = 0; i < kills; i++) {
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) {
       for (;;) {
         emb_err err;
@@ -743,7 +744,7 @@ TEST(warm_reader_of_an_owner) {
   if (!make_table(&t, 20 * EXTENT_KEYS, 80, EMB_OPEN_STEP) ||
       !close_table(&t) || !CHECK(pipe(to) == 0 && pipe(from) == 0))
     return;
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     (void)close(to[1]);
     (void)close(from[0]);

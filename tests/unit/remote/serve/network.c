@@ -3,6 +3,7 @@
 ** network.c -- a store on a network file system is not served: one process uses
 ** it, and another process is told so.
 */
+#include "fork_help.h"
 #include "store_help.h"
 
 #include "engine/base/env/env.h"
@@ -43,7 +44,7 @@ TEST(a_network_file_system_is_for_one_process) {
   env_set_default(&remote);
   if (!CHECK_EQ_INT(pipe(go), 0))
     return;
-  pid_t other = fork();
+  pid_t other = test_fork();
   if (other == 0) {
     char c;
     _exit(read(go[0], &c, 1) == 1 ? put(dir, 0, &store, &s) : 99);

@@ -13,6 +13,7 @@
 **           against the mirror, and thereby the order of events.
 */
 #include "forget_help.h"
+#include "fork_help.h"
 
 #include "engine/storage/kernel/observe.h"
 #include "engine/table/session/session.h"
@@ -506,7 +507,7 @@ TEST(of_a_checkpoint_that_is_loaded_and_a_recovery) {
   if (!CHECK(shared != MAP_FAILED))
     return;
   (void)fflush(stdout);
-  pid_t child = fork();
+  pid_t child = test_fork();
   if (child == 0) {
     (void)alarm(SANITIZED ? 300 : 60);
     own(dir);
