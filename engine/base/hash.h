@@ -24,17 +24,31 @@
 /* The inverse of the step modulo 2^64; checked in tests/unit/base/hash.c. */
 #define HASH_POSITION_BACK UINT64_C(0xF1DE83E19937733D)
 
+#define HASH_MIX_STEP UINT64_C(0xD6E8FEB86659FD93)
+#define HASH_MIX_BACK UINT64_C(0xCFEE444D8B59A89B)
+
 static inline uint64_t hash_mix(uint64_t x) {
   x ^= x >> 32;
-  x *= UINT64_C(0xd6e8feb86659fd93);
+  x *= HASH_MIX_STEP;
   x ^= x >> 32;
-  x *= UINT64_C(0xd6e8feb86659fd93);
+  x *= HASH_MIX_STEP;
   x ^= x >> 32;
   return x;
 }
 
 static inline uint64_t hash_key(int64_t key) {
   return hash_mix((uint64_t)key + UINT64_C(0x9E3779B97F4A7C15));
+}
+
+/* The key of a hash.  Shifting by half the bits is its own inverse, and the
+** multiplier has one because it is odd; checked in tests/unit/base/hash.c. */
+static inline int64_t hash_key_of(uint64_t hash) {
+  hash ^= hash >> 32;
+  hash *= HASH_MIX_BACK;
+  hash ^= hash >> 32;
+  hash *= HASH_MIX_BACK;
+  hash ^= hash >> 32;
+  return (int64_t)(hash - UINT64_C(0x9E3779B97F4A7C15));
 }
 
 /* The salt of the store with this uuid. */

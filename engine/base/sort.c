@@ -123,3 +123,65 @@ int sort_until(void *at, size_t n, size_t size,
   sort_part(&s, at, n);
   return s.stopped;
 }
+
+/* ---- pairs --------------------------------------------------------------- */
+
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, FEW_PAIRS = 24 };
+
+static void insert_pairs(uint64_t (*pairs)[2], size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    uint64_t first = pairs[i][0], second = pairs[i][1];
+    size_t at = i;
+    for (; at > 0 && pairs[at - 1][0] > first; at--) {
+      pairs[at][0] = pairs[at - 1][0];
+      pairs[at][1] = pairs[at - 1][1];
+    }
+    pairs[at][0] = first;
+    pairs[at][1] = second;
+  }
+}
+
+static size_t digit_of(const uint64_t pair[2], unsigned shift) {
+  return pair[0] >> shift & (DIGITS - 1);
+}
+
+/* Moves each pair to the piece of its digit; ends[d]: the end of piece d. */
+static void split_pairs(uint64_t (*pairs)[2], size_t n, unsigned shift,
+                        size_t ends[DIGITS]) {
+  size_t at[DIGITS], sum = 0;
+  memset(ends, 0, DIGITS * sizeof *ends);
+  for (size_t i = 0; i < n; i++) {
+    ends[digit_of(pairs[i], shift)]++;
+  }
+  for (size_t d = 0; d < DIGITS; d++) {
+    at[d] = sum;
+    sum += ends[d];
+    ends[d] = sum;
+  }
+  for (size_t d = 0; d < DIGITS; d++) {
+    while (at[d] < ends[d]) {
+      uint64_t *pair = pairs[at[d]];
+      size_t to = digit_of(pair, shift);
+      uint64_t *other = pairs[at[to]++], first = other[0], second = other[1];
+      other[0] = pair[0];
+      other[1] = pair[1];
+      if (to != d) {
+        pair[0] = first;
+        pair[1] = second;
+      }
+    }
+  }
+}
+
+void sort_pairs(uint64_t (*pairs)[2], size_t n, unsigned bits) {
+  size_t ends[DIGITS], from = 0;
+  if (n <= FEW_PAIRS || bits == 0) {
+    insert_pairs(pairs, bits ? n : 0);
+    return;
+  }
+  unsigned shift = bits > DIGIT_BITS ? bits - DIGIT_BITS : 0;
+  split_pairs(pairs, n, shift, ends);
+  for (size_t d = 0; d < DIGITS; from = ends[d++]) {
+    sort_pairs(pairs + from, ends[d] - from, shift);
+  }
+}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/sort.h"
 #include "engine/emb.h"
 
 static void notes_add(struct core *core, struct notes *notes,
@@ -97,17 +98,13 @@ void notes__end(struct core *core, struct notes *notes) {
 
 /* ---- the state at the mark ----------------------------------------------- */
 
-static int notes_by_hash(const void *a, const void *b) {
-  uint64_t x = hash_key((int64_t) * (const uint64_t *)a);
-  uint64_t y = hash_key((int64_t) * (const uint64_t *)b);
-  return x < y ? -1 : x > y;
-}
-
 /* Keeps a key's notes in order. */
 static int by_hash_and_order(const void *a, const void *b) {
   const struct note_move *x = a, *y = b;
-  int order = notes_by_hash(&x->key, &y->key);
-  return order ? order : x->number < y->number ? -1 : 1;
+  uint64_t x_hash = hash_key(x->key), y_hash = hash_key(y->key);
+  return x_hash != y_hash        ? x_hash < y_hash ? -1 : 1
+         : x->number < y->number ? -1
+                                 : 1;
 }
 
 /* Returns where a key was at the mark, from its n notes in order and `found`,
@@ -162,17 +159,19 @@ int notes__apply(struct core *core, struct notes *notes, uint32_t part,
     rows[n + i][1] = UINT64_MAX; /* in the notes only */
   }
   n += list->count;
-  if (n) {
-    qsort(rows, n, sizeof *rows, notes_by_hash);
+  for (uint64_t i = 0; i < n; i++) {
+    rows[i][0] = hash_key((int64_t)rows[i][0]);
   }
+  sort_pairs(rows, n, 64 - INDEX_PART_BITS_MAX);
   if (list->count) {
     qsort(list->notes, list->count, sizeof *list->notes, by_hash_and_order);
   }
   size_t at = 0;
   for (uint64_t i = 0; i < n;) {
-    uint64_t key = rows[i][0], found = 0;
+    uint64_t hash = rows[i][0], found = 0;
+    uint64_t key = (uint64_t)hash_key_of(hash);
     size_t from;
-    for (; i < n && rows[i][0] == key; i++) {
+    for (; i < n && rows[i][0] == hash; i++) {
       found = rows[i][1] != UINT64_MAX ? rows[i][1] : found;
     }
     for (from = at; at < list->count && (uint64_t)list->notes[at].key == key;) {

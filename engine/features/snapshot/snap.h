@@ -6,7 +6,8 @@
 ** LOOKUP  The entries in the file are ordered by hash_key, and the file has the
 **         count for each of 1024 partitions.  Hashes are spread evenly, so the
 **         guessed block of a key is nearly always right: one read of 64 KiB, or
-**         none, since 16 blocks are kept.
+**         none, since 16 blocks are kept.  Who takes them in order reads up to
+**         eight at once.
 ** SCAN    In log order, an extent at a time.  A bit for each slot says whether
 **         it belongs to the snapshot; the bits are set in one pass over the
 **         entries when the first scan begins.
@@ -68,7 +69,7 @@ int snap__choose_none(emb_snap *snap);
 int snap__choose(emb_snap *snap, uint64_t address);
 /* Finds the number of an address's bit.  Bits are in scan order. */
 int snap__bit(const emb_snap *snap, uint64_t address, uint64_t *bit);
-/* Returns a block of entries, valid until sixteen others have been read. */
+/* Returns a block of entries, valid until eight others have been read. */
 int snap_entries(emb_snap *snap, uint64_t number, const struct block **out);
 /* snap_bits.c */
 uint64_t snap__bit_bytes(const emb_snap *snap);

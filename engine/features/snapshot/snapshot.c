@@ -169,30 +169,50 @@ static int snapshot_damaged(struct core *core, const struct snapshot *s,
                  (unsigned long long)block * BLOCK_BYTES);
 }
 
-static int snapshot_read_block(struct core *core, const struct snapshot *s,
-                               uint64_t number, uint32_t kind,
-                               struct block *block, emb_err *err) {
-  int os = core->env->read(core->env, s->file, block, BLOCK_BYTES,
-                           number * BLOCK_BYTES);
+/* Reads blocks from `number` on. */
+static int snapshot_read_blocks(struct core *core, const struct snapshot *s,
+                                uint64_t number, uint32_t n,
+                                struct block *blocks, emb_err *err) {
+  size_t bytes = (size_t)n * BLOCK_BYTES;
+  int os =
+      core->env->read(core->env, s->file, blocks, bytes, number * BLOCK_BYTES);
   if (os) {
     return err_os(err, EMB_IOERR, os, "cannot read %s/%s%s", core->dir,
                   SNAPSHOT_PREFIX, s->name);
   }
-  count_add(&core->counters.read_bytes, BLOCK_BYTES);
+  count_add(&core->counters.read_bytes, bytes);
+  return EMB_OK;
+}
+
+static int snapshot_check_block(struct core *core, const struct snapshot *s,
+                                uint64_t number, uint32_t kind,
+                                const struct block *block, emb_err *err) {
   uint64_t salt = core->salt + (number ? s->head.id : 0);
   int valid = number ? blocks_valid(block, salt, number)
-                     : block->sum == hash_sum((char *)block + 8,
+                     : block->sum == hash_sum((const char *)block + 8,
                                               BLOCK_BYTES - 8, salt, 0);
   return valid && block->kind == kind ? EMB_OK
                                       : snapshot_damaged(core, s, number, err);
 }
 
+static int snapshot_read_block(struct core *core, const struct snapshot *s,
+                               uint64_t number, uint32_t kind,
+                               struct block *block, emb_err *err) {
+  int rc = snapshot_read_blocks(core, s, number, 1, block, err);
+  return rc ? rc : snapshot_check_block(core, s, number, kind, block, err);
+}
+
 int snapshot__read_entries(struct core *core, const struct snapshot *s,
-                           uint64_t number, struct block *block, emb_err *err) {
-  uint64_t left = s->head.keys - number * BLOCK_PAIRS;
-  int rc = snapshot_read_block(core, s, number + 2, BLOCK_ENTRIES, block, err);
-  if (!rc && block->count != (left < BLOCK_PAIRS ? left : BLOCK_PAIRS)) {
-    rc = snapshot_damaged(core, s, number + 2, err);
+                           uint64_t number, uint32_t n, struct block *blocks,
+                           emb_err *err) {
+  int rc = snapshot_read_blocks(core, s, number + 2, n, blocks, err);
+  for (uint32_t i = 0; !rc && i < n; i++) {
+    uint64_t left = s->head.keys - (number + i) * BLOCK_PAIRS;
+    rc = snapshot_check_block(core, s, number + i + 2, BLOCK_ENTRIES,
+                              &blocks[i], err);
+    if (!rc && blocks[i].count != (left < BLOCK_PAIRS ? left : BLOCK_PAIRS)) {
+      rc = snapshot_damaged(core, s, number + i + 2, err);
+    }
   }
   return rc;
 }

@@ -140,10 +140,11 @@ void snapshots__free(struct core *core, struct snapshots *list);
 int snapshot__open(struct core *core, const char *name, struct snapshot **out,
                    emb_err *err);
 void snapshot__close(struct core *core, struct snapshot *snapshot);
-/* Reads block `number` of the entries, from 0; block: BLOCK_BYTES of
-** env->map. */
+/* Reads n blocks of the entries, from block `number` on, counted from 0, into
+** memory of env->map. */
 int snapshot__read_entries(struct core *core, const struct snapshot *snapshot,
-                           uint64_t number, struct block *block, emb_err *err);
+                           uint64_t number, uint32_t n, struct block *blocks,
+                           emb_err *err);
 /* Calls `each` with the name of every snapshot file in the directory. */
 int snapshots__list(struct core *core, void (*each)(void *, const char *name),
                     void *arg, emb_err *err);

@@ -137,3 +137,14 @@ TEST(one_bit_of_a_key_changes_half_of_the_hash) {
                "bit %d changes %.1f bits", bit, mean);
   }
 }
+
+TEST(a_hash_gives_its_key_back) {
+  const int64_t keys[] = {0, 1, -1, INT64_MIN, INT64_MAX};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    CHECK(hash_key_of(hash_key(keys[i])) == keys[i]);
+  for (int i = 0; i < 100000; i++) {
+    int64_t key = (int64_t)test_random();
+    if (!CHECK(hash_key_of(hash_key(key)) == key))
+      break;
+  }
+}

@@ -2,7 +2,7 @@
 **
 ** sort.c -- tests of engine/base/sort.h: elements come in order, whatever their
 ** order, size and number, and a sort that is told to stop does so within a
-** bounded number of comparisons.
+** bounded number of comparisons; pairs come in the order of qsort.
 */
 #include "test.h"
 
@@ -121,4 +121,47 @@ TEST(a_sort_stops_when_told) {
       CHECK(compared - last < 400000);
     }
   free(at);
+}
+
+/* ---- pairs --------------------------------------------------------------- */
+
+static int by_first(const void *a, const void *b) {
+  uint64_t x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  return (x > y) - (x < y);
+}
+
+/* Above the bits that differ, all numbers are the same. */
+static uint64_t pair_number(int order, size_t i, size_t n, unsigned bits) {
+  uint64_t mask = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+  uint64_t x = order == RANDOM
+                   ? test_random()
+                   : (uint64_t)number_of(order, (uint32_t)i, (uint32_t)n)
+                         << (i % 2 ? 0 : bits / 2);
+  return (x & mask) | (UINT64_C(0x5A5A5A5A5A5A5A5A) & ~mask);
+}
+
+TEST(pairs_are_sorted) {
+  static const size_t numbers[] = {0, 1, 2, 24, 25, 26, 1000, 70000};
+  static const unsigned bits[] = {0, 1, 7, 8, 9, 54, 64};
+  uint64_t(*pairs)[2] = malloc(70000 * sizeof *pairs);
+  uint64_t(*right)[2] = malloc(70000 * sizeof *pairs);
+  for (int order = 0; order < ORDERS; order++)
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+      for (size_t b = 0; b < sizeof bits / sizeof *bits; b++) {
+        size_t n = numbers[k], wrong = 0;
+        for (size_t i = 0; i < n; i++) {
+          pairs[i][0] = pair_number(order, i, n, bits[b]);
+          pairs[i][1] = ~pairs[i][0]; /* a pair torn apart is found */
+        }
+        memcpy(right, pairs, n * sizeof *pairs);
+        qsort(right, n, sizeof *right, by_first);
+        sort_pairs(pairs, n, bits[b]);
+        for (size_t i = 0; i < n; i++)
+          wrong += pairs[i][0] != right[i][0] || pairs[i][1] != ~pairs[i][0];
+        CHECK_EQ_INT(wrong, 0);
+      }
+  free(pairs);
+  free(right);
 }
