@@ -133,6 +133,14 @@ class Handle:
         row = self.row(sql, *arguments)
         return None if row is None else row[0]
 
+    def blob(self, sql: str, *arguments: Any) -> Any:
+        """As `value`, of a statement without texts."""
+        try:
+            return self.execute(sql, arguments).fetchone()[0]
+        except self.errors as error:
+            self._check(error)
+        return self.value(sql, *arguments)
+
     def rows(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
         rows: list[tuple[Any, ...]] = self._repeated(lambda: list(self.execute(sql, arguments)))

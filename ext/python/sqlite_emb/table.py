@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Table:
             connection if isinstance(connection, Database) else Database(connection, schema)
         )
         self.name = name
+        self._names = f"{self.database.schema}.{name}", f"main.{name}"
         self._dims: dict[str | None, int] = {}
         self._statements: dict[str, str] = {}
         self._read_schema()
@@ -173,9 +174,8 @@ class Table:
         packed, shape = self._pack(keys)
         if snapshot is not None:
             return self._get_snapshot(packed, shape, column, snapshot)
-        return self._shaped(
-            self._call("emb_peek" if peek else "emb_get", packed, column), shape, column
-        )
+        blob = self._call("emb_peek" if peek else "emb_get", packed, column)
+        return self._shaped(blob, shape, column)
 
     def peek(self, keys: Keys, *, column: str | None = None) -> Float32:
         """Reads vectors as `get` does, but is not counted and never waits, and does not
@@ -659,7 +659,8 @@ class Table:
         return f"{quoted(self.database.own_schema)}.{quoted(self.name)}"
 
     def _function_name(self) -> str:
-        return f"{self.database.own_schema}.{self.name}"
+        """The table in this thread's connection, as the functions take it."""
+        return self._names[self.database.handle().own]
 
     def _read_schema(self) -> None:
         columns = self._handle().rows(
@@ -675,6 +676,9 @@ class Table:
             raise Error(f"emb: the table {self.name} {what}; Table.create() makes one")
         self._key, kind = next((name, kind) for name, kind, pk, _ in columns if pk)
         self.text_keys = kind == "TEXT"
+        self._pack: Callable[[Keys], tuple[Any, Shape]] = (
+            pack_texts if self.text_keys else pack_keys
+        )
         self._first = columns[1][0]  # the first vector
         self._command = self.name if self.name in hidden else prefix + "command"
         self._prefix = prefix
@@ -689,9 +693,6 @@ class Table:
             self._dims[column] = len(self._call("emb_peek", packed, column)) // 4
         return self._dims[column]
 
-    def _pack(self, keys: Keys) -> tuple[Any, Shape]:
-        return pack_texts(keys) if self.text_keys else pack_keys(keys)
-
     def _unpack(self, keys: Any) -> Array:
         if not self.text_keys:
             return unpack_keys(keys)
@@ -702,8 +703,9 @@ class Table:
     def _call(self, function: str, packed: Any, column: str | None) -> bytes:
         """`emb_get` or `emb_peek`."""
         if column is None:
+            handle = self.database.handle()
             sql = f"SELECT {function}(?, ?)"
-            return self._handle().value(sql, self._function_name(), packed) or b""
+            return handle.blob(sql, self._names[handle.own], packed) or b""
         return self._function(function, packed, _of(column)) or b""
 
     def _rows(
@@ -723,11 +725,11 @@ class Table:
         )
 
     def _shaped(self, blob: bytes, shape: Shape, column: str | None) -> Float32:
-        dim = self._dim(column)
+        dim = self._dims.get(column) or self._dim(column)
         if not blob:
             return np.empty((*shape, dim), FLOAT32)
         try:
-            return _floats(blob, (*shape, dim))
+            return np.frombuffer(blob, FLOAT32).reshape((*shape, dim))
         except ValueError:  # the table was made again, with another dimension
             self._dims.clear()
             return _floats(blob, (*shape, self._dim(column)))
