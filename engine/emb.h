@@ -248,7 +248,7 @@ typedef struct emb_config {
   **
   **   lists=n    lists that the rows are divided into, 0 to 65535; 0, the
   **              default: the square root of the number of rows
-  **   code=8     bits per element kept in memory: 8, 4, 1 or none
+  **   code=8     bits per element kept in memory: 8, 4, 2, 1 or none
   **   probes=n   lists that a search probes unless it says how many itself, 0
   **              to 65535; 0, the default: 8, plus 5 (l2), 13 (cosine) or 12
   **              (dot) of each hundred lists

@@ -176,7 +176,7 @@ const struct ext_help ext_help_words[] = {
     {.name = "ivf",
      .kind = "index",
      .signature = "index='ivf(code=8)'",
-     .arguments = "lists: number of lists; code: 8, 4, 1 or none, bits per "
+     .arguments = "lists: number of lists; code: 8, 4, 2, 1 or none, bits per "
                   "element; probes: lists to search; memory: most MiB",
      .result = "an index of lists of near rows, in memory",
      .errors = HELP_PARAMETER,

@@ -195,7 +195,10 @@ static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
   size_t k = ask->k;
   size_t bit =
       ask->segment->metric == EMB_COSINE ? 2 * (k * 16 + 128) : k * 16 + 128;
-  size_t more = bits == 8 ? k / 2 + 6 : bits == 4 ? k * 2 + 16 : bit;
+  size_t more = bits == 8   ? k / 2 + 6
+                : bits == 4 ? k * 2 + 16
+                : bits == 2 ? k * 3 + 24
+                            : bit;
   size_t all = k + more;
   return all < (1u << 22) ? (uint32_t)all : 1u << 22;
 }

@@ -85,7 +85,7 @@ int ivf__prepare(const struct ivf_form *form, float *vector) {
       vector[i] *= scale;
     }
   }
-  if (form->bits == 4 || form->bits == 1) {
+  if (form->bits && form->bits < 8) {
     ivf_turn(vector, form->dim);
   }
   return 1;
@@ -125,10 +125,21 @@ static float length_of(const float *x, uint32_t n, float *sum) {
   return sqrtf(squares);
 }
 
+/* With 2 bits, the largest value of a code, as a multiple of the root mean
+** square of the elements. */
+#define TWO_BITS_REACH 1.5f
+
 float ivf__mark_size(const struct ivf_form *form, const float *residual) {
   float sum;
-  return form->bits == 1 ? length_of(residual, form->dim, &sum)
-                         : largest_element(residual, form->dim);
+  switch (form->bits) {
+  case 1:
+    return length_of(residual, form->dim, &sum);
+  case 2:
+    return length_of(residual, form->dim, &sum) * TWO_BITS_REACH /
+           sqrtf((float)form->dim);
+  default:
+    return largest_element(residual, form->dim);
+  }
 }
 
 /* ---- codes --------------------------------------------------------------- */
@@ -140,13 +151,14 @@ static int32_t nearest_whole(float x) {
 }
 
 static uint32_t element_code(uint32_t bits, float x) {
-  int32_t low = bits == 8 ? 1 : 0, high = bits == 8 ? 255 : 15;
+  int32_t low = bits == 8 ? 1 : 0, high = (1 << bits) - 1;
+  float half = (float)high / 2;
   if (bits == 1) {
     return x >= 0;
   }
   x = x > -1 ? x < 1 ? x : 1 : -1;
   int32_t c =
-      bits == 8 ? nearest_whole(x * 127) + 128 : nearest_whole(x * 7.5f + 7.5f);
+      bits == 8 ? nearest_whole(x * 127) + 128 : nearest_whole(x * half + half);
   return (uint32_t)(c < low ? low : c > high ? high : c);
 }
 
@@ -170,8 +182,8 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
     marks[0] = mark_at_least(form, f, 0);
     marks[1] = mark_at_least(form, length, 0);
   } else {
-    marks[0] = mark_at_least(form, largest_element(residual, form->dim),
-                             !EMB_SEED(SEED_CODE_CLAMPED));
+    marks[0] = mark_at_least(form, ivf__mark_size(form, residual),
+                             form->bits != 2 && !EMB_SEED(SEED_CODE_CLAMPED));
     scale = 1 / ivf_mark(form, marks[0]);
   }
   memset(words, 0, ivf_code_bytes(form));
@@ -215,11 +227,13 @@ void ivf__probe(struct ivf_probe *probe, const struct ivf_form *form, float a,
     probe->b = sign * step / 127;
     probe->k = 128 * (float)sum;
     probe->c = is_distance ? 1 / (127.0f * 127.0f) : 0;
-  } else if (form->bits == 4) {
-    probe->b = sign * 2 * step / 15;
-    probe->k = 7.5f * (float)sum;
-    probe->pad = (int32_t)(form->words * 8 - form->dim); /* ones */
-    probe->c = is_distance ? 1 / 225.0f : 0;
+  } else if (form->bits > 1) {
+    float high = (float)((1 << form->bits) - 1);
+    probe->b = sign * 2 * step / high;
+    probe->k = high / 2 * (float)sum;
+    probe->pad =
+        (int32_t)(form->words * (32 / form->bits) - form->dim); /* ones */
+    probe->c = is_distance ? 1 / (high * high) : 0;
   } else {
     probe->b = sign * 2 * step / sqrtf((float)form->dim);
     probe->k = 0.5f * (float)sum;

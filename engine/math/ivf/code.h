@@ -2,31 +2,36 @@
 **
 ** code.h -- codes, which the lists store in place of vectors.
 **
-** A code has 8, 4 or 1 bits for each element of a residual o, which is the
+** A code has 8, 4, 2 or 1 bits for each element of a residual o, which is the
 ** vector minus the centre of its list; or there is no code (0 bits).  The value
 ** of a code:
 **
 **   8   x = s * (c - 128) / 127       c in 1..255
 **   4   x = s * (2c - 15) / 15        c in 0..15
+**   2   x = s * (2c - 3) / 3          c in 0..3
 **   1   x = f * (2c - 1)              c in 0, 1
 **
-** s is at least the largest |element|, so that no element is clamped, and is
-** one of 256 values, stored as a byte (the mark).  The code is computed with
-** that value, so its rounding costs no accuracy.  With 1 bit, the code is the
-** estimator of RaBitQ (Gao, Long, "RaBitQ: Quantizing High-Dimensional Vectors
-** with a Theoretical Error Bound", SIGMOD 2024): f = |o|^2 / sum |o_i|, which
-** makes the product with any other vector correct on average, and a second byte
-** for |o|.
+** s is one of 256 values, stored as a byte (the mark).  The code is computed
+** with that value, so its rounding costs little accuracy.  With 8 and 4 bits, s
+** is at least the largest |element|, so that no element is clamped.  With 2
+** bits, s is 1.5 |o| / sqrt(dim): if elements are normally distributed, no four
+** evenly spaced values have a smaller error (Max, "Quantizing for Minimum
+** Distortion", IRE Transactions on Information Theory, 1960).  With 1 bit, the
+** code is the estimator of RaBitQ (Gao, Long, "RaBitQ: Quantizing
+** High-Dimensional Vectors with a Theoretical Error Bound", SIGMOD 2024): f =
+** |o|^2 / sum |o_i|, which makes the product with any other vector correct on
+** average, and a second byte for |o|.
 **
-** With 4 and 1 bits, vectors are rotated first (ivf_turn), so that no element
-** is much larger than the others: a product with random signs and a fast
-** Hadamard transform, which preserves distances and products.
+** With 4, 2 and 1 bits, vectors are rotated first (ivf_turn), so that no
+** element is much larger than the others: a product with random signs and a
+** fast Hadamard transform, which preserves distances and products.
 **
-** ERROR    8, 4: |o - x| <= s * sqrt(dim) / 254, or / 15.  1: the error of the
-**          product of x with q is at most e * sqrt((1 - r^2) / r^2 / (dim - 1))
-**          * |q| |o|, r = sum |o_i| / (|o| sqrt(dim)), with a probability of
-**          1 - 2 exp(-e^2 / 2).  The query is rounded to 7 or 8 bits, by at
-**          most 1/128 or 1/254 of its largest element.
+** ERROR    8, 4: |o - x| <= s * sqrt(dim) / 254, or / 15.  2: |o - x|^2 is
+**          about 0.12 |o|^2.  1: the error of the product of x with q is at
+**          most e * sqrt((1 - r^2) / r^2 / (dim - 1)) * |q| |o|, r = sum |o_i|
+**          / (|o| sqrt(dim)), with a probability of 1 - 2 exp(-e^2 / 2).  The
+**          query is rounded to 7 or 8 bits, by at most 1/128 or 1/254 of its
+**          largest element.
 ** LAYOUT   of 16 entries, IVF_BLOCK: words of 32 bits, [word][entry].  A word
 **          holds 32 / bits elements, in 8 / bits planes of four: byte b of
 **          plane p, at bits p * bits to p * bits + bits - 1 of the byte, is
@@ -49,7 +54,7 @@
 
 struct ivf_form {
   uint32_t dim;
-  uint32_t bits;   /* 8, 4, 1 or 0 */
+  uint32_t bits;   /* 8, 4, 2, 1 or 0 */
   uint32_t words;  /* of an entry's code */
   uint32_t marks;  /* bytes of an entry's marks */
   uint32_t metric; /* EMB_L2, ... */
@@ -81,8 +86,8 @@ void ivf__encode(const struct ivf_form *form, const float *residual,
 
 /* A query against the entries of one list: to[i] = a + m_i * b * (d_i - k) + c
 ** * square_i, where d_i is the sum of code * query, m_i the first mark, and
-** square_i the square of x_i, times 127^2 or 15^2, for 8 or 4 bits, and of the
-** second mark for 1. */
+** square_i the square of x_i, times 127^2, 15^2 or 3^2, for 8, 4 or 2 bits,
+** and of the second mark for 1. */
 struct ivf_probe {
   const int8_t *query; /* in the order of the elements; words * 32 / bits */
   uint32_t words, bits, base;

@@ -49,8 +49,8 @@ int ivf_parse(struct ivf_options *options, const char *text, emb_err *err) {
   replace_none(plain, sizeof plain, text);
   int rc = param_parse(&ivf_list_of, plain, options, &kind, err);
   uint32_t code = rc ? 0 : (uint32_t)options->code;
-  if (!rc && code != 0 && code != 1 && code != 4 && code != 8) {
-    rc = err_set(err, EMB_RANGE, "ivf: code must be 8, 4, 1 or none, got %u",
+  if (!rc && (code > 4 || code == 3) && code != 8) {
+    rc = err_set(err, EMB_RANGE, "ivf: code must be 8, 4, 2, 1 or none, got %u",
                  code);
   }
   return rc;

@@ -3,8 +3,8 @@
 ** options.h -- the text that declares an index: ivf(lists=1000, code=8).
 **
 **   lists    number of lists; 0: derived from the size of the table
-**   code     bits for each element: 8, 4, 1, or 0 (also `none`): no codes, all
-**            keys of a list are candidates
+**   code     bits for each element: 8, 4, 2, 1, or 0 (also `none`): no codes,
+**            all keys of a list are candidates
 **   probes   lists that a query searches; 0: derived from the number of lists
 **   memory   maximum MiB of the index; 0: as much as it needs
 */

@@ -7,8 +7,8 @@
 ** Query and codes are integers, so all forms compute the same sums; the
 ** results, which are float32, differ only in the last bits.
 **
-** The square of the value of an 8-bit or 4-bit code is computed on the fly from
-** the code, though it could be stored: a scan takes as long as reading the
+** The square of the value of an 8-, 4- or 2-bit code is computed on the fly
+** from the code, though it could be stored: a scan takes as long as reading the
 ** codes, and two bytes for each key are an eighth of what an index may use
 ** besides the codes.
 */
@@ -26,7 +26,7 @@ static void sums_of_entry(const struct ivf_probe *p, const uint32_t *codes,
       for (uint32_t b = 0; b < 4; b++) {
         uint32_t shift = b * 8 + plane * p->bits;
         int32_t c = (int32_t)(codes[w * IVF_BLOCK] >> shift & mask);
-        int32_t z = p->bits == 8 ? c - 128 : 2 * c - 15;
+        int32_t z = p->bits == 8 ? c - 128 : 2 * c - (int32_t)mask;
         *dot += c * *query++;
         *squares += z * z;
       }
@@ -94,9 +94,10 @@ IVF_AVX2 IVF_INLINE void code_sums_avx2(const struct ivf_probe *p,
   const __m256i ones = _mm256_set1_epi16(1);
   const __m256i mask = _mm256_set1_epi8((char)((1u << bits) - 1));
   const __m256i top = _mm256_set1_epi8((char)0x80);
-  const __m256i sizes =
-      _mm256_setr_epi8(15, 13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15, 15,
-                       13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15);
+  const __m256i sizes = _mm256_broadcastsi128_si256(
+      bits == 4
+          ? _mm_setr_epi8(15, 13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15)
+          : _mm_set1_epi32(0x03010103));
   const int8_t *query = p->query;
   __m256i sum = _mm256_setzero_si256(), other = sum;
   for (uint32_t w = 0; w < p->words; w++) {
@@ -141,6 +142,9 @@ IVF_AVX2 static uint32_t eight_avx2(const struct ivf_probe *p,
   } else if (p->bits == 4) {
     wanted ? code_sums_avx2(p, codes, 4, 1, &dot, &squares)
            : code_sums_avx2(p, codes, 4, 0, &dot, &squares);
+  } else if (p->bits == 2) {
+    wanted ? code_sums_avx2(p, codes, 2, 1, &dot, &squares)
+           : code_sums_avx2(p, codes, 2, 0, &dot, &squares);
   } else {
     code_sums_avx2(p, codes, 1, 0, &dot, &squares);
   }
@@ -199,7 +203,9 @@ IVF_AVX512 IVF_INLINE void code_sums_avx512(const struct ivf_probe *p,
   const __m512i mask = _mm512_set1_epi8((char)((1u << bits) - 1));
   const __m512i top = _mm512_set1_epi8((char)0x80);
   const __m512i sizes = _mm512_broadcast_i32x4(
-      _mm_setr_epi8(15, 13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15));
+      bits == 4
+          ? _mm_setr_epi8(15, 13, 11, 9, 7, 5, 3, 1, 1, 3, 5, 7, 9, 11, 13, 15)
+          : _mm_set1_epi32(0x03010103));
   const int8_t *query = p->query;
   /* Two of each, because each addition waits for the previous one. */
   __m512i sum[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
@@ -245,6 +251,9 @@ IVF_AVX512 static uint32_t scan_avx512(const struct ivf_probe *p,
   } else if (p->bits == 4) {
     wanted ? code_sums_avx512(p, codes, 4, 1, &dot, &squares)
            : code_sums_avx512(p, codes, 4, 0, &dot, &squares);
+  } else if (p->bits == 2) {
+    wanted ? code_sums_avx512(p, codes, 2, 1, &dot, &squares)
+           : code_sums_avx512(p, codes, 2, 0, &dot, &squares);
   } else {
     code_sums_avx512(p, codes, 1, 0, &dot, &squares);
   }

@@ -366,6 +366,7 @@ TEST_OF_ONE_THREAD(recall_of_8_bits) { recall_with("ivf()", 0.95, 0.99); }
 /* With vectors as short as these, fewer bits leave fewer of the nearest among
 ** the candidates. */
 TEST_OF_ONE_THREAD(recall_of_4_bits) { recall_with("ivf(code=4)", 0.88, 0.88); }
+TEST_OF_ONE_THREAD(recall_of_2_bits) { recall_with("ivf(code=2)", 0.85, 0.85); }
 TEST_OF_ONE_THREAD(recall_of_1_bit) { recall_with("ivf(code=1)", 0.8, 0.8); }
 TEST_OF_ONE_THREAD(recall_without_codes) {
   recall_with("ivf(code=none)", 0.95, 1);
@@ -549,7 +550,7 @@ TEST_OF_ONE_THREAD(is_kept) {
 TEST(bad_options) {
   static const struct {
     const char *text, *error;
-  } bad[] = {{"ivf(code=3)", "code must be 8, 4, 1 or none"},
+  } bad[] = {{"ivf(code=3)", "code must be 8, 4, 2, 1 or none"},
              {"ivf(lists=70000)", "lists"},
              {"ivf(colour=1)", "colour"},
              {"ivf(", "expected a parameter"},

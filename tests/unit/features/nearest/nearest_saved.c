@@ -87,6 +87,7 @@ static void same_after(const char *index) {
 
 TEST(same_answers) { same_after("ivf()"); }
 TEST(same_answers_of_4_bits) { same_after("ivf(code=4, lists=30)"); }
+TEST(same_answers_of_2_bits) { same_after("ivf(code=2)"); }
 TEST(same_answers_of_1_bit) { same_after("ivf(code=1)"); }
 TEST(same_answers_without_codes) { same_after("ivf(code=none)"); }
 

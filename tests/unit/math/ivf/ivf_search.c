@@ -126,7 +126,11 @@ TEST(codes_find_the_nearest) {
   static const struct {
     uint32_t bits, most;
     double least;
-  } of[] = {{0, 1, 0.9999}, {8, 20, 0.99}, {4, 30, 0.97}, {1, 150, 0.9}};
+  } of[] = {{0, 1, 0.9999},
+            {8, 20, 0.99},
+            {4, 30, 0.97},
+            {2, 60, 0.95},
+            {1, 150, 0.9}};
   for (uint32_t metric = EMB_L2; metric <= EMB_DOT; metric++) {
     struct data data = {.dim = 60, .n = 6000, .metric = metric};
     clustered(&data, 40);
@@ -190,12 +194,12 @@ TEST(conditions_come_first) {
 }
 
 TEST(bytes_of_a_key) {
-  static const uint32_t bits[] = {0, 8, 4, 1};
+  static const uint32_t bits[] = {0, 8, 4, 2, 1};
   struct data data = {.dim = 64, .n = 300000, .metric = EMB_L2};
   if (SANITIZED)
     SKIP("a sanitizer finds nothing in sizes");
   clustered(&data, 300);
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
     struct ivf ivf;
     build(&ivf, &data, bits[i], 250);
     double beside =
