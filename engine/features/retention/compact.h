@@ -15,7 +15,9 @@
 **           plus SLACK extents; the file uses a thirty-second more (shorten.h).
 **           With the index file this is less than twice; a lower limit would
 **           copy more records for each record written.  During writes it is at
-**           most 2.25 times.
+**           most 2.25 times, and 3.25 times for a while if checkpoints come
+**           when rows in memory, which are written in place, have been written
+**           again only in part: see checkpoint_due.
 */
 #ifndef EMB_RETENTION_COMPACT_H
 #define EMB_RETENTION_COMPACT_H
