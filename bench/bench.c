@@ -31,6 +31,7 @@ static const struct {
     {"text", bench_text},       {"average", bench_average},
     {"guard", bench_guard},     {"samples", bench_samples},
     {"choose", bench_choose},   {"bag", bench_bag},
+    {"steady", bench_steady},
 };
 
 /* The value of --name=value, or NULL. */

@@ -24,6 +24,7 @@ void bench_load(const struct options *options);
 void bench_lookahead(const struct options *options);
 void bench_bound(const struct options *options);
 void bench_nearest(const struct options *options);
+void bench_steady(const struct options *options);
 void bench_sample(const struct options *options);
 void bench_samples(const struct options *options);
 void bench_text(const struct options *options);

@@ -8,7 +8,7 @@
 # tables replace what is between the two markers of that directory's README.md,
 # and the plots are copied beside it.
 
-set order {memory rows clock update online export disk skew put growth load warm lookahead bound processes nearest drift text sample samples average choose bag wordnet}
+set order {memory rows clock update online export disk skew put growth load steady warm lookahead bound processes nearest drift text sample samples average choose bag wordnet}
 
 # ---- reading -----------------------------------------------------------------
 

@@ -14,7 +14,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 out=${OUT:-build}/bench
-names='memory rows clock update online export disk skew put growth load warm lookahead bound processes nearest text sample samples average choose bag'
+names='memory rows clock update online export disk skew put growth load steady warm lookahead bound processes nearest text sample samples average choose bag'
 case " $* " in
 *' --quick '*) ;;
 *) names="$names wordnet" ;; # trains for minutes

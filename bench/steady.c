@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+**
+** steady.c -- a table in memory under a Get and a Put by turns, for two
+** minutes: how much slower than the median is the slowest second?
+**
+** The table is a file, so that it takes checkpoints: by itself, and three on
+** demand, of which two come when about half of the rows have been written since
+** the one before.  After each, rows that were written in place are written
+** to the tail once.  Batches of 1,024 keys, uniform, through SQL, one thread.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "keys.h"
+#include "sql.h"
+
+enum { DIM = 64, SECONDS_MAX = 600 };
+
+struct steady {
+  const struct options *options;
+  size_t keys;
+  int seconds;
+  sqlite3 *db;
+  struct trace trace;
+  struct group *group;
+  const char *name; /* of this part */
+  double memory;    /* of the vectors' bytes */
+  double second[SECONDS_MAX];
+};
+
+static void steady_load(struct steady *t) {
+  int64_t keys[BATCH];
+  float *vectors = need(BATCH * DIM, sizeof *vectors);
+  sqlite3_stmt *put = sql_prepare(t->db, "SELECT emb_put('items', ?, ?)");
+  for (size_t from = 0; from < t->keys; from += BATCH) {
+    size_t n = t->keys - from < BATCH ? t->keys - from : BATCH;
+    for (size_t i = 0; i < n; i++) {
+      keys[i] = (int64_t)(from + i) + 1;
+      vector_fill(vectors + i * DIM, DIM, keys[i], 1);
+    }
+    sqlite3_bind_blob64(put, 1, keys, n * sizeof *keys, SQLITE_STATIC);
+    sqlite3_bind_blob64(put, 2, vectors, n * DIM * sizeof *vectors,
+                        SQLITE_STATIC);
+    sql_do(put);
+  }
+  sqlite3_finalize(put);
+  free(vectors);
+}
+
+/* Gets a batch and puts it back. */
+static void steady_turn(sqlite3_stmt *get, sqlite3_stmt *put,
+                        const int64_t *keys) {
+  sqlite3_bind_blob64(get, 1, keys, BATCH * sizeof *keys, SQLITE_STATIC);
+  if (!sql_step(get) ||
+      sqlite3_column_bytes(get, 0) != BATCH * DIM * (int)sizeof(float)) {
+    die("emb_get gave no vectors");
+  }
+  sqlite3_bind_blob64(put, 1, keys, BATCH * sizeof *keys, SQLITE_STATIC);
+  sqlite3_bind_value(put, 2, sqlite3_column_value(get, 0));
+  sql_do(put);
+  sqlite3_reset(get);
+}
+
+/* Fills t->second: turns in each second. */
+static void steady_run(struct steady *t) {
+  sqlite3_stmt *get = sql_prepare(t->db, "SELECT emb_get('items', ?1)");
+  sqlite3_stmt *put = sql_prepare(t->db, "SELECT emb_put('items', ?1, ?2)");
+  /* Two while rows are written again after the one before. */
+  const double demands[] = {t->seconds * 0.1, t->seconds * 0.1 + 0.3,
+                            t->seconds * 0.1 + 0.6, HUGE_VAL};
+  size_t at = 0, demand = 0;
+  double start = now();
+  for (int i = 0; i < t->seconds; i++) {
+    size_t turns = 0;
+    double from = now(), time = from;
+    for (; time < from + 1; time = now(), turns++) {
+      if (time - start > demands[demand]) {
+        demand++;
+        sql_run(t->db, "INSERT INTO items(items) VALUES ('checkpoint')");
+      }
+      steady_turn(get, put, t->trace.keys + at);
+      at = (at + BATCH) % t->trace.count;
+    }
+    t->second[i] = (double)turns * BATCH / (time - from);
+  }
+  sqlite3_finalize(get);
+  sqlite3_finalize(put);
+}
+
+static void steady_part(void *arg) {
+  struct steady *t = arg;
+  double slowest = HUGE_VAL;
+  steady_run(t);
+  for (int i = 0; i < t->seconds; i++) {
+    slowest = t->second[i] < slowest ? t->second[i] : slowest;
+  }
+  char name[64];
+  (void)snprintf(name, sizeof name, "%s, slowest second", t->name);
+  /* A ratio is the median of the ratios of each round. */
+  for (int i = 0; i < t->seconds; i++) {
+    group_add(t->group, t->name, i, t->second[i], NULL);
+    group_add(t->group, name, i, slowest, NULL);
+  }
+  group_ratio(t->group, name, t->name, AT_LEAST, 0.5);
+}
+
+static void steady_with(struct steady *t) {
+  make_directory(t->options->data);
+  t->db = sql_open(path("%s/emb.db", t->options->data), t->options->extension);
+  sql_run(t->db,
+          "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[%d],"
+          " memory=%lld)",
+          DIM,
+          (long long)((double)(t->keys * DIM * sizeof(float)) * t->memory));
+  steady_load(t);
+  run_pinned(steady_part, t);
+  sql_close(t->db);
+}
+
+void bench_steady(const struct options *options) {
+  struct steady t = {.options = options,
+                     .keys = options->keys    ? options->keys
+                             : options->quick ? 100000
+                                              : 1000000,
+                     .seconds = options->seconds > 0 ? (int)options->seconds
+                                : options->quick     ? 5
+                                                     : 120};
+  t.seconds = t.seconds < 1 ? 1 : t.seconds;
+  t.seconds = t.seconds > SECONDS_MAX ? SECONDS_MAX : t.seconds;
+  struct figure *figure =
+      figure_new(options, "steady", "Get and Put by turns, second by second");
+  figure_note(figure,
+              "%zu keys, 64 floats, batches of 1,024, %d seconds, one thread",
+              t.keys, t.seconds);
+  trace_uniform(&t.trace, 1 << 22, t.keys);
+  t.group = figure_group(figure, "a table in memory", "rows/s", NAN);
+  t.name = "memory for four times the rows";
+  t.memory = 4;
+  steady_with(&t);
+  t.name = "memory for twice the rows";
+  t.memory = 2;
+  steady_with(&t);
+  trace_free(&t.trace);
+  figure_done(figure);
+}
