@@ -7,6 +7,9 @@
 ** tail.  Writers of random keys then leave the older parts of the log half
 ** dead; checkpoints that free a little of them make all rows read-only again,
 ** and so on for good.
+**
+** The older parts also take memory: rows that fit into it only if they lie
+** closely together are compacted, and not paged out.
 */
 #include "store_help.h"
 
@@ -62,4 +65,24 @@ TEST(writes_return_to_their_place) {
 TEST(writes_return_to_their_place_in_little_memory) {
   for (int parts = 0; parts <= 4; parts++)
     write_after_checkpoints(40 << 20, parts);
+}
+
+/* Everything is written and sealed, as after opening; then two thirds of the
+** rows are written again, and so lie elsewhere. */
+TEST(rows_that_fit_stay_in_memory) {
+  static struct table t;
+  const emb_config c = {.dim = DIM,
+                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                        .memory_bytes = 24 << 20}; /* 1.45 times the rows */
+  if (!help_open(help_path("store"), &c, &t.store, &t.s))
+    return;
+  put_keys(&t, ROUNDS, 0);
+  OK(t.s, emb_checkpoint(t.s));
+  for (int i = 0; i < ROUNDS; i++) {
+    put_keys(&t, 1, 1);
+    for (int more = 1; more;)
+      OK(NULL, emb_step(t.store, &more));
+  }
+  CHECK_EQ_INT(help_stat(t.store, "rows_in_memory"), KEYS);
+  help_close(t.store, t.s);
 }

@@ -11,6 +11,7 @@
 ** Retained extents (kernel/retention.h) are left alone and do not count.
 **
 ** INVARIANT Once writes pause, the log uses at most 1.55 times the live bytes,
+**           or less if the rows then fit into memory (kernel/space.c),
 **           and a sixteenth for extents that wait for the next checkpoint, each
 **           plus SLACK extents; the file uses a thirty-second more (shorten.h).
 **           With the index file this is less than twice; a lower limit would

@@ -58,12 +58,38 @@ int space_span_too_long(const struct core *core, uint64_t used_extents,
   return !first_kept && tail - log->first > used_extents * 8 + SPAN_SLACK;
 }
 
+/* Bytes of extents in memory beside which the cache's least share, frames that
+** are kept free and a sixteenth for what compaction has not reached yet find
+** room. */
+static uint64_t fits_in_memory(const struct core *core) {
+  uint64_t kept = core_low_water(core) + core__cache_min(core) + SPACE_SLACK;
+  uint64_t frames = frames_count(&core->frames);
+  frames = frames > kept ? frames - kept : 0;
+  return (frames - frames / 16) * core->layout.extent_bytes;
+}
+
+/* The bytes of extents that are not dead above which compaction works: 1.55
+** times the live bytes; less for rows that fit into memory together only if
+** they lie more closely.  1.2 million rows with twice 32 floats, opened again
+** with memory for 1.45 times as much and trained: 0.88 -> 1.4 million a second,
+** because no row is read from disk any more. */
+static uint64_t waste_limit(const struct core *core,
+                            const struct space *space) {
+  uint64_t limit = space->live + space->live / 20 * 11;
+  uint64_t least = space->live + space->live / 10;
+  uint64_t memory = fits_in_memory(core);
+  return memory < least || memory > limit ||
+                 EMB_SEED(SEED_ROWS_NOT_COMPACTED_FOR_MEMORY)
+             ? limit
+             : memory;
+}
+
 int space_wasted(const struct core *core, const struct space *space) {
   return space_span_too_long(
              core, (space->used + space->kept) / core->layout.extent_bytes,
              space->first_kept) ||
          space->used - space->dead >
-             space->live + space->live / 20 * 11 +
+             waste_limit(core, space) +
                  (uint64_t)SPACE_SLACK * core->layout.extent_bytes;
 }
 
