@@ -13,7 +13,7 @@
 ** INVARIANT Once writes pause, the log uses at most 1.55 times the live bytes,
 **           or less if the rows then fit into memory (kernel/space.c), and a
 **           sixteenth for extents that wait for the next checkpoint, each plus
-**           SLACK extents; the file uses a thirty-second more (shorten.h).  With
+**           SLACK extents; the file uses a thirty-second more (shorten.h). With
 **           the index file this is less than twice; a lower limit would copy
 **           more records for each record written.  During writes it is at
 **           most 2.25 times if compaction keeps up, and up to 3.5 times for a
