@@ -121,6 +121,12 @@ int snap_entries(emb_snap *snap, uint64_t number, const struct block **out) {
   memset(&snap->numbers[at], 0, n * sizeof *snap->numbers);
   int rc = snapshot__read_entries(s->core, snap->snapshot, number, n,
                                   &snap->blocks[at], &s->err);
+  if (rc && n > 1 && !EMB_SEED(SEED_DAMAGE_AHEAD_REPORTED)) {
+    err_clear(&s->err); /* it may be one of the others that is damaged */
+    n = 1;
+    rc = snapshot__read_entries(s->core, snap->snapshot, number, n,
+                                &snap->blocks[at], &s->err);
+  }
   for (uint32_t i = 0; !rc && i < n; i++) {
     snap->numbers[at + i] = number + i + 1;
   }

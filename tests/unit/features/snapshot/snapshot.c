@@ -16,6 +16,8 @@
 */
 #include "store_help.h"
 
+#include "engine/base/hash.h"
+#include "engine/storage/ckpt/blocks.h"
 #include "files.h"
 
 #define ABSENT INT32_MIN
@@ -539,4 +541,57 @@ TEST(a_damaged_file_is_told) {
   test_count("damaged bytes of a snapshot", tried);
   open_store();
   finish();
+}
+
+/* ---- one damaged block --------------------------------------------------- */
+
+enum { BLOCKS = 8, MANY = BLOCKS * BLOCK_PAIRS - 100 };
+
+static int by_hash(const void *a, const void *b) {
+  int64_t x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  uint64_t first = hash_key(x), second = hash_key(y);
+  return (first > second) - (first < second);
+}
+
+/* Keys in the order of the file: so blocks are read several at a time.  Those
+** of the other blocks are found. */
+TEST(damage_hides_only_its_block) {
+  static int64_t keys[MANY];
+  static float vectors[MANY];
+  const emb_config c = {.dim = 1, .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP};
+  const char *dir = help_path("store");
+  char path[500];
+  emb_store *store;
+  emb_session *s;
+  emb_snap *snap;
+  for (int64_t i = 0; i < MANY; i++) {
+    keys[i] = i;
+    vectors[i] = (float)i;
+  }
+  if (!help_open(dir, &c, &store, &s))
+    return;
+  OK(s, emb_put(s, keys, MANY, vectors, NULL));
+  OK(s, emb_snapshot(s, "s"));
+  help_close(store, s);
+  (void)snprintf(path, sizeof path, "%s/snap-s", dir);
+  /* Two blocks precede the entries. */
+  (void)files_flip(path, (2 + BLOCKS / 2) * (long)BLOCK_BYTES + 1000, 1);
+  qsort(keys, MANY, sizeof *keys, by_hash);
+  if (!help_open(dir, &c, &store, &s) ||
+      !OK(s, emb_snapshot_open(s, "s", &snap)))
+    return;
+  int64_t hidden = 0, wrong = 0;
+  for (int i = 0; i < MANY; i++) {
+    float vector = -1;
+    uint8_t found = 0;
+    int rc = emb_snapshot_get(snap, &keys[i], 1, &vector, &found, NULL);
+    hidden += rc == EMB_CORRUPT;
+    wrong += rc ? rc != EMB_CORRUPT : !found || vector != (float)keys[i];
+  }
+  CHECK_EQ_INT(wrong, 0);
+  CHECK_EQ_INT(hidden, BLOCK_PAIRS);
+  emb_snapshot_close(snap);
+  help_close(store, s);
 }
