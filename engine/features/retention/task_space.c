@@ -173,21 +173,25 @@ static int checkpoint_run(struct pass *pass, enum outcome *did, emb_err *err) {
   emb_store *store = pass->store;
   struct checkpoint *checkpoint = &store->checkpoint;
   uint64_t before = checkpoint->manifest.generation;
+  emb_err failure;
   uint32_t moved = 0;
-  int rc = EMB_OK;
+  int shortened = EMB_OK;
   /* While writes go on, the file becomes shorter with the checkpoints of each
-  ** minute. */
+  ** minute.  A part of it that cannot be moved must not keep the writes from
+  ** becoming durable. */
   if (!pass->quiet && checkpoint_late(pass) && !store->core.temporary &&
       shorten__due(&store->core, 0)) {
-    rc = shorten__file(&store->core, checkpoint->manifest.replay, MOVES, &moved,
-                       err);
+    shortened = shorten__file(&store->core, checkpoint->manifest.replay, MOVES,
+                              &moved, &failure);
   }
-  rc = rc ? rc
-          : checkpoint_take(&store->core, store->work_slot, checkpoint, 0, err);
+  int rc = checkpoint_take(&store->core, store->work_slot, checkpoint, 0, err);
   if (checkpoint->manifest.generation != before) {
     *did = checkpoint->dead_bytes > 0 ? PIECE_MORE : PIECE_DONE;
   }
-  return rc;
+  if (!rc && shortened) {
+    *err = failure;
+  }
+  return rc ? rc : shortened;
 }
 
 const struct task task_checkpoint = {
