@@ -175,8 +175,11 @@ static void split_pairs(uint64_t (*pairs)[2], size_t n, unsigned shift,
 
 void sort_pairs(uint64_t (*pairs)[2], size_t n, unsigned bits) {
   size_t ends[DIGITS], from = 0;
-  if (n <= FEW_PAIRS || bits == 0) {
-    insert_pairs(pairs, bits ? n : 0);
+  if (bits == 0) {
+    return; /* all are equal */
+  }
+  if (n <= FEW_PAIRS) {
+    insert_pairs(pairs, n);
     return;
   }
   unsigned shift = bits > DIGIT_BITS ? bits - DIGIT_BITS : 0;
