@@ -46,25 +46,6 @@ struct sampled {
   struct figure *figure;
 };
 
-static void sampled_load(struct sampled *t) {
-  int64_t keys[BATCH];
-  float *vectors = need(BATCH * DIM, sizeof *vectors);
-  sqlite3_stmt *put = sql_prepare(t->db, "SELECT emb_put('items', ?, ?)");
-  for (size_t from = 0; from < t->keys; from += BATCH) {
-    size_t n = t->keys - from < BATCH ? t->keys - from : BATCH;
-    for (size_t i = 0; i < n; i++) {
-      keys[i] = (int64_t)(from + i);
-      vector_fill(vectors + i * DIM, DIM, keys[i], 1);
-    }
-    sqlite3_bind_blob64(put, 1, keys, n * sizeof *keys, SQLITE_STATIC);
-    sqlite3_bind_blob64(put, 2, vectors, n * DIM * sizeof *vectors,
-                        SQLITE_STATIC);
-    sql_do(put);
-  }
-  sqlite3_finalize(put);
-  free(vectors);
-}
-
 /* The keys of the Gets: multiples of `step`, from 0. */
 static void sampled_trace(struct sampled *t, size_t step) {
   trace_free(&t->trace);
@@ -160,7 +141,7 @@ void bench_sample(const struct options *options) {
           "CREATE VIRTUAL TABLE items USING emb(vector FLOAT[%d], track=wall,"
           " memory=%lld)",
           DIM, (long long)(t.keys * 320 + (UINT64_C(512) << 20)));
-  sampled_load(&t);
+  sql_fill(t.db, DIM, 0, t.keys);
   for (int i = 0; i < WORKS; i++) {
     char sql[256];
     (void)snprintf(sql, sizeof sql, works[i].sql, t.keys);

@@ -6,8 +6,10 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "harness.h"
+#include "keys.h"
 
 sqlite3 *sql_open(const char *file, const char *extension) {
   sqlite3 *db;
@@ -88,6 +90,25 @@ sqlite3_int64 sql_number(sqlite3 *db, const char *format, ...) {
   sqlite3_finalize(statement);
   sqlite3_free(sql);
   return value;
+}
+
+void sql_fill(sqlite3 *db, size_t dim, int64_t first, size_t n) {
+  int64_t keys[BATCH];
+  float *vectors = need(BATCH * dim, sizeof *vectors);
+  sqlite3_stmt *put = sql_prepare(db, "SELECT emb_put('items', ?, ?)");
+  for (size_t from = 0; from < n; from += BATCH) {
+    size_t some = n - from < BATCH ? n - from : BATCH;
+    for (size_t i = 0; i < some; i++) {
+      keys[i] = first + (int64_t)(from + i);
+      vector_fill(vectors + i * dim, dim, keys[i], 1);
+    }
+    sqlite3_bind_blob64(put, 1, keys, some * sizeof *keys, SQLITE_STATIC);
+    sqlite3_bind_blob64(put, 2, vectors, some * dim * sizeof *vectors,
+                        SQLITE_STATIC);
+    sql_do(put);
+  }
+  sqlite3_finalize(put);
+  free(vectors);
 }
 
 void sql_neighbours(sqlite3_stmt *statement, size_t dim, const float *queries,

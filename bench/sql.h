@@ -21,6 +21,9 @@ int sql_step(sqlite3_stmt *statement);
 void sql_do(sqlite3_stmt *statement);
 /* First column of the first row. */
 sqlite3_int64 sql_number(sqlite3 *db, const char *format, ...);
+/* Puts n keys, from `first` on, into the table items by emb_put, each with its
+** vector (keys.h). */
+void sql_fill(sqlite3 *db, size_t dim, int64_t first, size_t n);
 /* Runs a statement with parameters vector (?1) and k (?2) and columns key and
 ** distance for each of n queries; keys are 0 where there are fewer than k. */
 void sql_neighbours(sqlite3_stmt *statement, size_t dim, const float *queries,
