@@ -4,10 +4,9 @@
 ** minutes: how much slower than the fastest is the slowest second?
 **
 ** The table is a file, so that it takes checkpoints: by itself, and three on
-** demand, of which two come when half as many rows as there are have been
-** written since the one before.  After each, rows that were written in place
-*are written
-** to the tail once.  Batches of 1,024 keys, uniform, through SQL, one thread.
+** demand.  Between these, half as many rows as there are are written: after a
+** checkpoint, rows that were written in place are written to the tail once.
+** Batches of 1,024 keys, uniform, through SQL, one thread.
 */
 #include <math.h>
 #include <stdio.h>
