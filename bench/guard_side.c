@@ -275,7 +275,16 @@ static double of_client(struct live *l, double seconds) {
   return worker_ask(&l->client, &order).value[0];
 }
 
+/* Does the measurement fill memory that the process has not touched yet? */
+static int takes_memory(int what) {
+  return what == GUARD_LOAD || what == GUARD_RANDOM || what == GUARD_MIXED ||
+         what == GUARD_FIRST || what == GUARD_APPLY || what == GUARD_UPDATE;
+}
+
 static double figure_of(struct live *l, const struct order *order) {
+  if (takes_memory(order->what)) {
+    touch_memory(l->side->keys * 2 * ROW_BYTES);
+  }
   switch (order->what) {
   case GUARD_LOAD:
   case GUARD_RANDOM:

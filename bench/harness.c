@@ -66,6 +66,14 @@ void drop_huge(void *memory, size_t bytes) {
   }
 }
 
+void touch_memory(size_t bytes) {
+  char *memory = need_huge(bytes);
+  for (size_t i = 0; i < bytes; i += 4096) {
+    ((volatile char *)memory)[i] = 1;
+  }
+  drop_huge(memory, bytes);
+}
+
 /* ---- time and processors ------------------------------------------------- */
 
 static double of_timespec(const struct timespec *t) {

@@ -138,6 +138,7 @@ static void load(const struct options *options, const struct loader *loader,
   remove_tree(directory);
   make_directory(directory);
   double start;
+  touch_memory(keys * 2 * (size_t)LIVE_BYTES);
   if (!loader->kind) {
     run_select(&task, directory, array);
     start = now();

@@ -9,7 +9,8 @@
 ** and so on for good.
 **
 ** The older parts also take memory: rows that fit into it only if they lie
-** closely together are compacted, and not paged out.
+** closely together are compacted, and not paged out.  Once writes pause, all
+** rows lie closely.
 */
 #include "store_help.h"
 
@@ -83,6 +84,33 @@ TEST(rows_that_fit_stay_in_memory) {
     for (int more = 1; more;)
       OK(NULL, emb_step(t.store, &more));
   }
+  CHECK_EQ_INT(help_stat(t.store, "rows_in_memory"), KEYS);
+  help_close(t.store, t.s);
+}
+
+static void extents_hold_few_dead_rows(emb_store *store) {
+  enum { PAGE_BYTES = 4096, PAGE_ROWS = 15, FEW_BYTES = 1 << 20 };
+  int64_t live = KEYS / PAGE_ROWS * PAGE_BYTES;
+  int64_t most = live / 5 * 6 + live / 16 + FEW_BYTES;
+  int64_t bytes = help_stat(store, "log_bytes");
+  test_check(bytes <= most, __FILE__, __LINE__,
+             "%" PRId64 " bytes of log for %" PRId64 " live ones", bytes, live);
+}
+
+/* Two thirds of the rows are written again after a checkpoint, so that each of
+** the older extents is one third live. */
+TEST(rows_lie_closely_once_writes_pause) {
+  static struct table t;
+  const emb_config c = {.dim = DIM,
+                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                        .memory_bytes = 100 << 20};
+  if (!help_open(help_path("store"), &c, &t.store, &t.s))
+    return;
+  put_keys(&t, ROUNDS, 0);
+  OK(t.s, emb_checkpoint(t.s));
+  put_keys(&t, ROUNDS, 1);
+  help_settle(t.store);
+  extents_hold_few_dead_rows(t.store);
   CHECK_EQ_INT(help_stat(t.store, "rows_in_memory"), KEYS);
   help_close(t.store, t.s);
 }

@@ -42,6 +42,8 @@ struct mover {
   struct core *core;
   struct epoch_slot *slot;
   emb_err *err;
+  char *buffer;   /* for the extent's bytes; NULL: not needed so far */
+  int is_damaged; /* pages that are not in memory failed their checksum */
 };
 
 /* Copies one record to the tail if it is live.  Inside an epoch; LOG_ROOM:
@@ -73,31 +75,58 @@ static int move_record(struct mover *m, const struct rec *rec,
   return EMB_OK;
 }
 
-/* One page. */
-static int move_page(struct mover *m, uint64_t page, const char *bytes) {
+/* Reads the extent that contains the page into m->buffer. */
+static int read_extent(struct mover *m, uint64_t page) {
   struct core *core = m->core;
   const struct layout *l = &core->layout;
-  uint32_t at = 0;
-  if (page_kind(bytes) != PAGE_DATA) {
-    return EMB_OK;
+  uint64_t first = page >> l->extent_bits << l->extent_bits;
+  m->buffer = core->env->map(core->env, l->extent_bytes, 0);
+  if (!m->buffer) {
+    return err_set(m->err, EMB_NOMEM, "out of memory");
   }
-  while (at < l->slots) {
-    int rc = EMB_OK;
-    epoch_enter(&core->epoch, m->slot);
-    for (; at < l->slots && !rc; at++) {
-      rc = move_record(
-          m,
-          (const struct rec *)(const void *)(bytes + PAGE_HEAD_BYTES +
-                                             (size_t)at * l->rec_bytes),
-          layout_address(l, page, at));
-      if (rc) {
-        break;
-      }
-    }
-    epoch_leave(m->slot);
-    if (rc == LOG_ROOM) {
-      rc = core_make_kept_room(core, m->slot, m->err);
-    }
+  pthread_mutex_lock(&core->log.lock);
+  uint64_t offset = log_offset(&core->log, first);
+  pthread_mutex_unlock(&core->log.lock);
+  int os = core->env->read(core->env, core->log.file, m->buffer,
+                           l->extent_bytes, offset);
+  if (os) {
+    return err_os(m->err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
+                  core->dir, (unsigned long long)offset);
+  }
+  count_add(&core->counters.read_bytes, l->extent_bytes);
+  return EMB_OK;
+}
+
+/* *bytes: the page's, from disk, or NULL.  A page with a wrong checksum is
+** damaged, unless it was never written: a process that died may have left its
+** extent half full. */
+static int page_from_disk(struct mover *m, uint64_t page, const char **bytes) {
+  struct core *core = m->core;
+  const struct layout *l = &core->layout;
+  int rc = m->buffer ? EMB_OK : read_extent(m, page);
+  if (rc) {
+    return rc;
+  }
+  *bytes = m->buffer + layout_page_offset(l, page);
+  if (!page_valid(l, *bytes, core->salt, page)) {
+    m->is_damaged = 1;
+    *bytes = NULL;
+    err_set(m->err, EMB_CORRUPT, "%s/log: page %llu is damaged", core->dir,
+            (unsigned long long)page);
+  }
+  return EMB_OK;
+}
+
+/* Copies live records of a page from slot *at on.  Inside an epoch, with the
+** results of move_record. */
+static int move_records(struct mover *m, uint64_t page, const char *bytes,
+                        uint32_t *at) {
+  const struct layout *l = &m->core->layout;
+  uint32_t n = page_kind(bytes) == PAGE_DATA ? l->slots : 0;
+  for (; *at < n; ++*at) {
+    const char *rec = bytes + PAGE_HEAD_BYTES + (size_t)*at * l->rec_bytes;
+    int rc = move_record(m, (const struct rec *)(const void *)rec,
+                         layout_address(l, page, *at));
     if (rc) {
       return rc;
     }
@@ -105,33 +134,32 @@ static int move_page(struct mover *m, uint64_t page, const char *bytes) {
   return EMB_OK;
 }
 
-static int compact_read_extent(struct core *core, uint64_t number, char *buffer,
-                               emb_err *err) {
-  const struct layout *l = &core->layout;
-  uint64_t page = number << l->extent_bits;
-  pthread_mutex_lock(&core->log.lock);
-  uint64_t offset = log_offset(&core->log, page);
-  pthread_mutex_unlock(&core->log.lock);
-  int os = core->env->read(core->env, core->log.file, buffer, l->extent_bytes,
-                           offset);
-  if (os) {
-    return err_os(err, EMB_IOERR, os, "cannot read %s/log at offset %llu",
-                  core->dir, (unsigned long long)offset);
+/* One page, from memory if it is there: it may leave memory whenever this
+** leaves the epoch. */
+static int move_page(struct mover *m, uint64_t page) {
+  struct core *core = m->core;
+  const char *read = NULL;
+  uint32_t at = 0;
+  for (;;) {
+    epoch_enter(&core->epoch, m->slot);
+    const char *memory = log_page(&core->log, page);
+    const char *bytes = memory ? memory : read;
+    int rc = bytes ? move_records(m, page, bytes, &at) : EMB_OK;
+    epoch_leave(m->slot);
+    if (rc == LOG_ROOM) {
+      rc = core_make_kept_room(core, m->slot, m->err);
+    } else if (bytes) {
+      return rc;
+    } else {
+      rc = page_from_disk(m, page, &read);
+      if (!rc && !read) {
+        return EMB_OK;
+      }
+    }
+    if (rc) {
+      return rc;
+    }
   }
-  count_add(&core->counters.read_bytes, l->extent_bytes);
-  return EMB_OK;
-}
-
-/* A page with a wrong checksum is damaged, unless it was never written: a
-** process that died may have left its extent half full. */
-static int check_page(struct core *core, uint64_t page, const char *bytes,
-                      emb_err *err) {
-  if (page_valid(&core->layout, bytes, core->salt, page)) {
-    return 1;
-  }
-  err_set(err, EMB_CORRUPT, "%s/log: page %llu is damaged", core->dir,
-          (unsigned long long)page);
-  return 0;
 }
 
 static int32_t live_in(struct core *core, uint64_t number) {
@@ -144,7 +172,8 @@ static int32_t live_in(struct core *core, uint64_t number) {
 int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
                  emb_err *err) {
   const struct layout *l = &core->layout;
-  struct mover m = {core, slot, err};
+  struct mover m = {.core = core, .slot = slot, .err = err};
+  int rc = EMB_OK;
   emb_assert(debug_is_locked(&core->ckpt_lock));
   emb_assert(epoch_outside()); /* E1 */
   *did = 0;
@@ -152,27 +181,18 @@ int compact__one(struct core *core, struct epoch_slot *slot, int all, int *did,
   if (!number) {
     return EMB_OK;
   }
-  char *buffer = core->env->map(core->env, l->extent_bytes, 0);
-  if (!buffer) {
-    return err_set(err, EMB_NOMEM, "out of memory");
-  }
-  int rc = compact_read_extent(core, number, buffer, err), damaged = 0;
   int32_t before = live_in(core, number);
   for (uint32_t i = 0; !rc && i < l->extent_pages; i++) {
-    const char *bytes = buffer + (size_t)i * l->page_bytes;
-    uint64_t page = (number << l->extent_bits) + i;
-    if (check_page(core, page, bytes, err)) {
-      rc = move_page(&m, page, bytes);
-    } else {
-      damaged = 1;
-    }
+    rc = move_page(&m, (number << l->extent_bits) + i);
   }
-  core->env->unmap(core->env, buffer, l->extent_bytes);
+  if (m.buffer) {
+    core->env->unmap(core->env, m.buffer, l->extent_bytes);
+  }
   int32_t after = live_in(core, number);
-  if (!rc && damaged && after > 0 && !atomic_load(&core->txn_first_page)) {
+  if (!rc && m.is_damaged && after > 0 && !atomic_load(&core->txn_first_page)) {
     return EMB_CORRUPT; /* live records were in the damaged pages */
   }
-  if (!rc && damaged) { /* pages that were never written */
+  if (!rc && m.is_damaged) { /* pages that were never written */
     err_clear(err);
   }
   *did = after < before;

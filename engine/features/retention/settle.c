@@ -25,7 +25,7 @@ int settle_files(emb_store *store, emb_err *err) {
   while (!rc && did) {
     space_measure(core, &space);
     did = 0;
-    if (space_wasted(core, &space)) {
+    if (space_wasted(core, &space, 0)) {
       rc = core_flush_all(core, 0, NULL, err);
       rc = rc ? rc : compact__one(core, store->work_slot, 0, &did, err);
       if (!rc && did && space_freeable(core, &space)) {

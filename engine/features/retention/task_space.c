@@ -52,7 +52,7 @@ const struct task task_readers = {
 /* ---- compact ------------------------------------------------------------- */
 
 static int compact_due(struct pass *pass) {
-  return space_wasted(&pass->store->core, pass_space(pass));
+  return space_wasted(&pass->store->core, pass_space(pass), pass->quiet);
 }
 
 static int compact_run(struct pass *pass, enum outcome *did, emb_err *err) {

@@ -22,8 +22,10 @@ struct space {        /* `used`, `live`, `dead`: without kept extents */
 
 /* Measures the space of the log. */
 void space_measure(struct core *core, struct space *space);
-/* Is more space wasted than compaction leaves? */
-int space_wasted(const struct core *core, const struct space *space);
+/* Is more space wasted than compaction leaves?  is_quiet: writes pause, and
+** compaction leaves less. */
+int space_wasted(const struct core *core, const struct space *space,
+                 int is_quiet);
 /* Is more space in use than is allowed even while writes go on? */
 int space_urgent(const struct core *core, const struct space *space);
 /* Is there enough dead space to make a checkpoint worthwhile? */

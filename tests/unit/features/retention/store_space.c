@@ -5,10 +5,13 @@
 ** DISK    However often a table was rewritten, its directory holds at most
 **         twice its live data, plus SLACK_BYTES, once the background work is
 **         idle, and after closing.  A table without rows holds SLACK_BYTES.
+** LIMIT   Above how many bytes of log compaction works.
 ** MEMORY  The process grows by the budget, 24 bytes per key, 24 bytes per key
 **         that the open transaction has changed, and CONSTANT_BYTES, whatever
 **         is done to a table thirty times its budget.
 */
+#include "engine/storage/kernel/space.h"
+#include "engine/table/session/session.h"
 #include "store_help.h"
 
 enum {
@@ -168,6 +171,39 @@ TEST(space_small) { ten_rewrites(MANY_SMALL, EMB_OPEN_STEP); }
 TEST(space_threads) { ten_rewrites(MANY_SMALL, 0); }
 
 /* A temporary store also compacts; its file has no name. */
+/* ---- limit --------------------------------------------------------------- */
+
+static int is_wasted(const emb_store *store, double log, int is_quiet) {
+  const uint64_t live = UINT64_C(1) << 30;
+  const struct space space = {.used = (uint64_t)(log * (double)live),
+                              .live = live};
+  return space_wasted(&store->core, &space, is_quiet);
+}
+
+/* The live rows take 1 GiB.  With memory for `memory` GiB, compaction works
+** during writes if they take more than `limit`; during pauses more than 1.2. */
+static void limit_with(double memory, double limit) {
+  const emb_config c = {.dim = DIM,
+                        .flags = EMB_OPEN_CREATE | EMB_OPEN_STEP,
+                        .memory_bytes =
+                            (uint64_t)(memory * (double)(UINT64_C(1) << 30))};
+  emb_store *store;
+  emb_session *s;
+  if (!help_open(help_path("store"), &c, &store, &s))
+    return;
+  CHECK(!is_wasted(store, limit - 0.03, 0));
+  CHECK(is_wasted(store, limit + 0.03, 0));
+  CHECK(!is_wasted(store, 1.18, 1));
+  CHECK(is_wasted(store, 1.23, 1));
+  help_close(store, s);
+  test_remove_dir();
+}
+
+/* An eighth of the memory and a little more is kept for other things. */
+TEST(limit_in_much_memory) { limit_with(4, 1.55); }
+TEST(limit_if_rows_then_fit) { limit_with(1.5, 1.3); }
+TEST(limit_in_little_memory) { limit_with(0.5, 1.55); }
+
 TEST(space_temporary) {
   enum { KEYS = 60000, ROUNDS = 5 };
   emb_config config = {.dim = DIM,
