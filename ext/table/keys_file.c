@@ -269,6 +269,21 @@ struct file_texts {
   size_t n; /* texts looked up so far */
 };
 
+/* A transaction that reads an earlier state of the database sees rows that were
+** added since, but not their texts. */
+static int file_no_text(const struct file_texts *of, int64_t key) {
+  const char *name = of->table->name;
+  return sqlite3_get_autocommit(of->table->conn->db)
+             ? ext_error(of->err, SQLITE_CORRUPT_VTAB,
+                         "row %lld of %s has no text in %s_keys",
+                         (long long)key, name, name)
+             : ext_error(of->err, SQLITE_BUSY_SNAPSHOT,
+                         "row %lld of %s has no text in %s_keys as this "
+                         "transaction reads it; the row may be newer: end the "
+                         "transaction and repeat",
+                         (long long)key, name, name);
+}
+
 /* Saves SQLite's error, because the engine only sees its own code. */
 static int file_text_of(void *arg, const emb_file_row *row, const char **text,
                         size_t *bytes, emb_err *error) {
@@ -281,9 +296,7 @@ static int file_text_of(void *arg, const emb_file_row *row, const char **text,
   }
   of->rc = ext_dict_text(dict, row->key, &found, of->err);
   if (of->rc == SQLITE_OK && found.at == NULL)
-    of->rc = ext_error(of->err, SQLITE_CORRUPT_VTAB,
-                       "row %lld of %s has no text in %s_keys",
-                       (long long)row->key, of->table->name, of->table->name);
+    of->rc = file_no_text(of, row->key);
   *text = found.at;
   *bytes = found.n;
   error->code = of->rc ? EMB_CORRUPT : EMB_OK;
