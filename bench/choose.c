@@ -140,7 +140,7 @@ static void choosing_work(void *arg) {
       group_add(group, "emb", round, choosing_emb(t, choice), NULL);
       group_add(group, "numpy", round, choosing_numpy(t, choice), NULL);
     }
-    group_ratio(group, "emb", "numpy", AT_MOST, 2);
+    group_ratio(group, "emb", "numpy", AT_MOST, 1.5);
     choosing_note(t, choice);
   }
 }

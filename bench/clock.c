@@ -94,7 +94,7 @@ void bench_clock(const struct options *options) {
                                   .warm_seconds = seconds,
                                   .warm_keys = keys * 8,
                                   .seconds = seconds / slices(options)};
-      compare(options, figure, players, &workload, t ? 0.90 : 0.95);
+      compare(options, figure, players, &workload, t ? 0.90 : 0.92);
     }
   }
   if (contestant_figure(players[1], "staleness") != STALENESS ||

@@ -204,7 +204,7 @@ void bench_export(const struct options *options) {
   for (int round = 0; round < options->rounds; round++) {
     measure(&t, round);
   }
-  group_ratio(t.group, "export", "limit", AT_LEAST, 0.7);
+  group_ratio(t.group, "export", "limit", AT_LEAST, 0.8);
   group_ratio(t.times, "1 % of the keys", "all", AT_MOST, 0.02);
   figure_done(figure);
   emb_session_close(t.s);

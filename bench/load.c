@@ -304,13 +304,13 @@ void bench_load(const struct options *options) {
         settle();
       }
     }
-    group_ratio(in, "emb C", "LMDB", AT_LEAST, 0);
+    group_ratio(in, "emb C", "LMDB", AT_LEAST, 1);
     group_ratio(in, "emb C", "RocksDB", AT_LEAST, 0);
     group_ratio(down, "emb C", "LMDB", AT_LEAST, 0);
     group_ratio(down, "emb C", "RocksDB", AT_LEAST, 0);
   }
-  group_bound(g.clean, "emb C", AT_MOST, 0.3);
-  group_bound(g.space, "emb C, loaded", AT_MOST, 1.15);
+  group_bound(g.clean, "emb C", AT_MOST, 0.2);
+  group_bound(g.space, "emb C, loaded", AT_MOST, 1.1);
   group_bound(g.space, "emb C, rewritten, open", AT_MOST, 2);
   group_bound(g.space, "emb C, rewritten, closed", AT_MOST, 2);
   drop_huge(array, keys * DIM * sizeof(float));

@@ -285,8 +285,8 @@ static void compare_ways(const struct options *options, struct figure *figure,
   }
   group_ratio(rates, ways[ON_DISK], ways[IN_MEMORY], AT_LEAST, 0);
   group_ratio(rates, ways[AHEAD_1], ways[IN_MEMORY], AT_LEAST, 0);
-  group_ratio(rates, ways[AHEAD_2], ways[IN_MEMORY], AT_LEAST, 0.90);
-  group_ratio(rates, ways[PREFETCH], ways[IN_MEMORY], AT_LEAST, 0.90);
+  group_ratio(rates, ways[AHEAD_2], ways[IN_MEMORY], AT_LEAST, 0.95);
+  group_ratio(rates, ways[PREFETCH], ways[IN_MEMORY], AT_LEAST, 0.95);
   group_ratio(waits, ways[AHEAD_2], ways[ON_DISK], AT_MOST, 0);
   group_ratio(waits, ways[PREFETCH], ways[ON_DISK], AT_MOST, 0);
 }

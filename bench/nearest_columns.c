@@ -200,7 +200,7 @@ void hunt_columns(struct hunt *hunt) {
     one_round(hunt, &by, group, round);
   }
   for (int i = 1; i < COLUMN_CONDITIONS; i++) {
-    group_ratio(group, conditions[i].name, "none", AT_MOST, 1.5);
+    group_ratio(group, conditions[i].name, "none", AT_MOST, 1.2);
   }
   close_columns(&by);
 }

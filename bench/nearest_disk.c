@@ -117,8 +117,8 @@ static void indexed(const struct hunt *hunt) {
       group_add(pages, "emb index", round, read / (double)turn.queries, NULL);
       group_add(rates, PER_400, round, device_reads(hunt) / 400, NULL);
     }
-    group_ratio(rates, "emb index", PER_400, AT_LEAST, 1);
-    group_bound(pages, "emb index", AT_MOST, 60);
+    group_ratio(rates, "emb index", PER_400, AT_LEAST, 5);
+    group_bound(pages, "emb index", AT_MOST, 25);
   }
   struct group *group =
       figure_group(hunt->figure, "indexed, on disk", "recall@10", NAN);

@@ -157,7 +157,7 @@ void hunt_building(struct hunt *hunt) {
   struct group *group =
       figure_group(hunt->figure, "building beside a writer", "seconds", NAN);
   group_add(group, "emb index", 0, took, NULL);
-  group_bound(group, "emb index", AT_MOST, 60);
+  group_bound(group, "emb index", AT_MOST, 10);
   group =
       figure_group(hunt->figure, "a writer beside the building", "rows/s", NAN);
   group_add(group, "before", 0, alone.rate, NULL);
@@ -354,7 +354,7 @@ void hunt_drift(struct hunt *hunt) {
   group_add(group, "a new index", 0, fresh, NULL);
   group = figure_group(figure, "lost to a new index", "points", NAN);
   group_add(group, "emb index", 0, 100 * (fresh - recall), NULL);
-  group_bound(group, "emb index", AT_MOST, 2);
+  group_bound(group, "emb index", AT_MOST, 1);
   group = figure_group(figure, "found by the next call", "share", NAN);
   group_add(group, "emb index", 0, find_fresh(emb, &hunt->points), NULL);
   group_bound(group, "emb index", AT_LEAST, 1);

@@ -436,7 +436,7 @@ static void compare_four(struct company *c) {
                 by_clients ? four_clients(c) : four_threads(c), NULL);
     }
   }
-  group_ratio(group, "4 clients", "4 threads", AT_LEAST, 0.9);
+  group_ratio(group, "4 clients", "4 threads", AT_LEAST, 0.85);
 }
 
 static void measure_trips(struct company *c) {
@@ -452,8 +452,8 @@ static void measure_trips(struct company *c) {
     answer = ask(&c->owner, TRIPS, c->seconds / 4);
     group_add(group, "owner, median", round, answer.value[0], NULL);
   }
-  group_bound(group, "client, median", AT_MOST, 10);
-  group_bound(group, "bound client, median", AT_MOST, 10);
+  group_bound(group, "client, median", AT_MOST, 7);
+  group_bound(group, "bound client, median", AT_MOST, 7);
 }
 
 static void measure_rest(struct company *c) {
@@ -486,9 +486,9 @@ static void bench_calls(const struct options *options, struct figure *figure,
   for (int i = 0; i < FOUR; i++) {
     start_client(&c.client[i], place);
   }
-  compare(&c, GET, "get, batches of 1,024", 0.70);
-  compare(&c, PUT, "put, batches of 1,024", 0.70);
-  compare(&c, APPLY, "apply adagrad, batches of 1,024", 0.75);
+  compare(&c, GET, "get, batches of 1,024", 0.85);
+  compare(&c, PUT, "put, batches of 1,024", 0.85);
+  compare(&c, APPLY, "apply adagrad, batches of 1,024", 0.90);
   compare_four(&c);
   measure_trips(&c);
   measure_rest(&c);
@@ -597,7 +597,7 @@ static void compare_selects(const struct options *options, struct group *group,
     }
     group_add(group, "difference", round, median[1] - median[0], NULL);
   }
-  group_bound(group, "difference", AT_MOST, 8);
+  group_bound(group, "difference", AT_MOST, 6);
 }
 
 static void bench_select(const struct options *options, struct figure *figure,
@@ -659,7 +659,7 @@ static void bench_killed_client(const struct options *options,
     group_add(group, "median", round, of_calls(sorted, KILLS).value[0], NULL);
     group_add(group, "longest", round, most, NULL);
   }
-  group_bound(group, "longest", AT_MOST, 50);
+  group_bound(group, "longest", AT_MOST, 5);
   worker_end(&waiting);
   worker_end(&owner);
 }
@@ -721,7 +721,7 @@ static void bench_killed_owner(const struct options *options,
     group_add(group, "difference", round, outage.answer - outage.recovery,
               NULL);
   }
-  group_bound(group, "difference", AT_MOST, 1);
+  group_bound(group, "difference", AT_MOST, 0.1);
 }
 
 /* ---- memory -------------------------------------------------------------- */
@@ -756,7 +756,7 @@ static void bench_crowd(const struct options *options, struct figure *figure,
               (worker_memory(&owner, "Rss:") - rss) / CROWD / 0x1p20, NULL);
     worker_end(&owner);
   }
-  group_bound(group, "resident", AT_MOST, 2);
+  group_bound(group, "resident", AT_MOST, 1.2);
 }
 
 /* ---- the benchmark ------------------------------------------------------- */

@@ -85,7 +85,7 @@ void bench_put(const struct options *options) {
                 (double)written / ((double)put * BYTES));
   }
   note_space(&field, figure, "after");
-  group_ratio(group, "emb C", "half of that, 1M at most", AT_LEAST, 1);
+  group_ratio(group, "emb C", "half of that, 1M at most", AT_LEAST, 3);
   group_ratio(group, "emb C", "sequential write", AT_LEAST, 0);
   group_ratio(group, "emb C", "RocksDB", AT_LEAST, 0);
   group_ratio(group, "emb C", "LMDB", AT_LEAST, 0);

@@ -105,8 +105,8 @@ static void sampled_compare(struct sampled *t, const char *name, int works_of) {
       group_add(group, works[work].name, round, sampled_measure(t, work), NULL);
     }
   }
-  group_ratio(group, "sample", "emb_get", AT_LEAST, 0.7);
-  group_ratio(group, "sample, replacing", "emb_get", AT_LEAST, 0.7);
+  group_ratio(group, "sample", "emb_get", AT_LEAST, 0.8);
+  group_ratio(group, "sample, replacing", "emb_get", AT_LEAST, 0.8);
   for (int i = 3; i < works_of; i++) {
     group_ratio(group, works[i].name, "emb_get", AT_LEAST, 0);
   }

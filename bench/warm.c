@@ -241,7 +241,7 @@ static void table(const struct options *options, struct figure *figure,
     }
   }
   group_ratio(times, "emb C", "emb C, warm=off", AT_MOST,
-              memory_bytes ? 1 : 0.5);
+              memory_bytes ? 1 : 0.1);
   group_ratio(times, "emb C", "LMDB", AT_MOST, 0);
   group_ratio(times, "emb C", "SQLite table", AT_MOST, 0);
 }

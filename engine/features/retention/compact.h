@@ -10,15 +10,13 @@
 **
 ** Retained extents (kernel/retention.h) are left alone and do not count.
 **
-** INVARIANT A second after the last write, the log comes down to 1.2 times the
-**           live bytes and a sixteenth for extents that wait for the next
-**           checkpoint, each plus SLACK extents; the file uses a thirty-second
-**           more (shorten.h).  At closing it is 1.55 times, so that closing
-**           does not take long: with the index file less than twice.  During
-**           writes compaction works above 1.55 times, or less if the rows then
-**           fit into memory (kernel/space.c), because a lower limit copies
-**           more records for each record written.  If it keeps up, the log is
-**           at most 2.25 times the live bytes, and up to 3.5 times for a
+** INVARIANT Once writes pause, the log comes down to 1.55 times the live bytes,
+**           or 1.2 times if all rows are in memory (kernel/space.c), and a
+**           sixteenth for extents that wait for the next checkpoint, each plus
+**           SLACK extents; the file uses a thirty-second more (shorten.h). With
+**           the index file this is less than twice; a lower limit would copy
+**           more records for each record written.  During writes it is at
+**           most 2.25 times if compaction keeps up, and up to 3.5 times for a
 **           while if checkpoints come when rows in memory, which are written in
 **           place, have been written again only in part: see checkpoint_due.
 */
