@@ -484,7 +484,7 @@ reference: $(P)/emb.so ## write sql/manual/reference.md from emb_help
 	sqlite3 :memory: ".load $(P)/emb" ".read ext/help/reference.sql" > sql/manual/reference.new
 	mv sql/manual/reference.new sql/manual/reference.md
 
-bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (an hour)
+bench: ## measure everything against its peers: LMDB, RocksDB, FAISS... (90 minutes)
 	tests/install-deps.sh build bench
 	OUT=$(OUT) bench/fetch.sh
 	$(MAKE) $(P)/emb.so $(P)/bench/bench $(P)/bench/train

@@ -263,6 +263,8 @@ void bench_load(const struct options *options) {
               "%zu keys, 64 floats, batches of 1,024; emb's budget"
               " 256 MiB",
               keys);
+  figure_note(figure, "of emb's disk space, about 0.1 bytes per live byte are "
+                      "reserved, so that rows can be deleted on a full disk");
   float *array = need_huge(keys * DIM * sizeof(float));
   for (size_t i = 0; i < keys; i++) {
     vector_fill(array + i * DIM, DIM, (int64_t)i + 1, 1);
@@ -310,7 +312,7 @@ void bench_load(const struct options *options) {
     group_ratio(down, "emb C", "RocksDB", AT_LEAST, 0);
   }
   group_bound(g.clean, "emb C", AT_MOST, 0.2);
-  group_bound(g.space, "emb C, loaded", AT_MOST, 1.1);
+  group_bound(g.space, "emb C, loaded", AT_MOST, 1.25);
   group_bound(g.space, "emb C, rewritten, open", AT_MOST, 2);
   group_bound(g.space, "emb C, rewritten, closed", AT_MOST, 2);
   drop_huge(array, keys * DIM * sizeof(float));
