@@ -24,13 +24,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { NAME_MAX_ = 64, ROUNDS_MAX = 64, SERIES_MAX = 24, GROUPS_MAX = 320 };
+enum { NAME_MAX_ = 64, SERIES_MAX = 24, GROUPS_MAX = 320 };
 
 struct series {
   char name[NAME_MAX_];
   int rounds; /* highest round seen, plus one */
-  double value[ROUNDS_MAX];
-  struct usage usage[ROUNDS_MAX];
+  double value[FIGURE_ROUNDS];
+  struct usage usage[FIGURE_ROUNDS];
 };
 
 struct target {
@@ -123,7 +123,7 @@ void group_add(struct group *group, const char *name, int round, double value,
     series = group->series[group->series_count++] = need(1, sizeof(*series));
     copy_name(series->name, name);
   }
-  if (round < 0 || round >= ROUNDS_MAX) {
+  if (round < 0 || round >= FIGURE_ROUNDS) {
     die("too many rounds");
   }
   series->value[round] = value;
@@ -167,7 +167,7 @@ static int compare(const void *a, const void *b) {
 }
 
 static struct spread spread_of(const double *values, int n) {
-  double sorted[ROUNDS_MAX];
+  double sorted[FIGURE_ROUNDS];
   int m = 0;
   for (int i = 0; i < n; i++) {
     if (!isnan(values[i])) {
@@ -184,7 +184,7 @@ static struct spread spread_of(const double *values, int n) {
 }
 
 static struct usage usage_of(const struct series *series) {
-  double part[5][ROUNDS_MAX];
+  double part[5][FIGURE_ROUNDS];
   for (int i = 0; i < series->rounds; i++) {
     const struct usage *u = &series->usage[i];
     part[0][i] = u->cores;
@@ -204,7 +204,7 @@ static struct usage usage_of(const struct series *series) {
 static int ratio_of(struct group *group, const struct target *target,
                     struct spread *spread) {
   struct series *a = find(group, target->above), *b = NULL;
-  double ratio[ROUNDS_MAX];
+  double ratio[FIGURE_ROUNDS];
   int n = 0;
   if (!a || (target->below[0] && !(b = find(group, target->below)))) {
     return 0;

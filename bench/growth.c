@@ -64,7 +64,7 @@ static void in_memory(struct growth *g) {
   struct group *flat =
       figure_group(g->figure, "in memory: worst size against 1 M keys",
                    "times the cost", NAN);
-  double worst[64] = {0}, base[64];
+  double worst[FIGURE_ROUNDS] = {0}, base[FIGURE_ROUNDS];
   for (int i = 0; i < g->count; i++) {
     char name[64];
     double millions = (double)g->sizes[i] / 1e6;

@@ -95,6 +95,8 @@ struct usage {
 };
 
 enum relation { AT_LEAST, AT_MOST };
+/* Values of a series at most. */
+enum { FIGURE_ROUNDS = 256 };
 
 struct figure;
 struct group;

@@ -113,6 +113,9 @@ void bench_steady(const struct options *options) {
                                 : options->quick     ? 5
                                                      : 120};
   t.seconds = t.seconds < 1 ? 1 : t.seconds;
+  if (t.seconds > FIGURE_ROUNDS) {
+    die("--seconds: at most %d", FIGURE_ROUNDS);
+  }
   struct figure *figure =
       figure_new(options, "steady", "Get and Put by turns, second by second");
   figure_note(figure,
