@@ -312,7 +312,7 @@ void bench_load(const struct options *options) {
     group_ratio(down, "emb C", "RocksDB", AT_LEAST, 0);
   }
   group_bound(g.clean, "emb C", AT_MOST, 0.2);
-  group_bound(g.space, "emb C, loaded", AT_MOST, 1.25);
+  group_bound(g.space, "emb C, loaded", AT_MOST, 1.1);
   group_bound(g.space, "emb C, rewritten, open", AT_MOST, 2);
   group_bound(g.space, "emb C, rewritten, closed", AT_MOST, 2);
   drop_huge(array, keys * DIM * sizeof(float));
