@@ -112,5 +112,6 @@ TEST(rows_lie_closely_once_writes_pause) {
   help_settle(t.store);
   extents_hold_few_dead_rows(t.store);
   CHECK_EQ_INT(help_stat(t.store, "rows_in_memory"), KEYS);
+  CHECK_EQ_INT(help_stat(t.store, "read_bytes"), 0); /* none from disk */
   help_close(t.store, t.s);
 }

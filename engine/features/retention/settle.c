@@ -16,7 +16,8 @@ static int tolerate_error(const struct core *core, int rc) {
              : rc;
 }
 
-/* Leaves the files compact and complete. */
+/* Leaves the files compact and complete.  As compact as during writes: closing
+** must not take long. */
 int settle_files(emb_store *store, emb_err *err) {
   struct core *core = &store->core;
   struct space space;
