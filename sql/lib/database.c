@@ -17,7 +17,9 @@ void die(const char *format, ...) {
   vfprintf(stderr, format, args);
   fputc('\n', stderr);
   va_end(args);
-  exit(1);
+  /* Not exit: other threads may be in a library whose memory it would free. */
+  fflush(stderr);
+  _Exit(1);
 }
 
 void *need(size_t count, size_t size) {

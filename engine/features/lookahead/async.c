@@ -414,13 +414,15 @@ static void release_written(emb_session *w, struct job *job, size_t from,
     epoch_enter(&w->core->epoch, w->slot);
     for (size_t i = at; i < to && i < at + CHUNK_MAX; i++) {
       if (job->give[i] && (!written || written[i])) {
-        key_release(w->core, job->keys[i], hash_key(job->keys[i]), 1);
+        uint64_t hash = hash_key(job->keys[i]);
+        key_release(w->core, job->keys[i], hash, 1);
+        released_add(&w->released, hash);
         job->give[i] = 0;
       }
     }
     epoch_leave(w->slot);
   }
-  bound_signal(w);
+  bound_signal(w, 0);
 }
 
 /* Writes the rows [from, to). */

@@ -98,7 +98,7 @@ int route__find_owner(emb_session *s) {
       look_again(store);
       return EMB_OK;
     }
-    rc = session_interrupted(s);
+    rc = session_poll_waiting(s, waited);
     if (rc) {
       return rc;
     }
@@ -146,7 +146,7 @@ int route_again(emb_session *s) {
     if (state == ENV_LOCK_FREE || (reads && state == ENV_LOCK_ALONE)) {
       return EMB_OK; /* its checkpoint can be read */
     }
-    rc = session_interrupted(s);
+    rc = session_poll_waiting(s, waited);
     if (rc) {
       return rc;
     }
@@ -181,7 +181,7 @@ int route_decide(emb_session *s, int *rc, struct deciding *d) {
     return 0;
   }
   if (!is_orphan) { /* its session decides in a moment */
-    *rc = session_interrupted(s);
+    *rc = session_poll_waiting(s, d->waited_us);
     if (!*rc && d->waited_us >= session_timeout_us(s)) {
       *rc = session_error(s, EMB_BUSY,
                           "%s: transaction %llu of another connection is being "

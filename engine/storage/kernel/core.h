@@ -95,6 +95,26 @@ struct identity {
   _Atomic uint64_t from, to;
 };
 
+/* Some of the keys on which leases were released: a bit for each key, by
+** hash. */
+#define RELEASED_WORDS 64
+struct released {
+  uint64_t bits[RELEASED_WORDS];
+};
+static inline void released_add(struct released *released, uint64_t hash) {
+  released->bits[hash >> 58] |= UINT64_C(1) << (hash >> 52 & 63);
+}
+static inline int released_has(const struct released *released, uint64_t hash) {
+  return released->bits[hash >> 58] >> (hash >> 52 & 63) & 1;
+}
+/* A session that waits for a lease on a key; wake_lock. */
+struct release_waiter {
+  struct release_waiter *next;
+  uint64_t hash; /* of the key */
+  int is_woken;
+  pthread_cond_t woken;
+};
+
 struct core {
   struct env *env;
   struct schema schema;
@@ -174,11 +194,10 @@ struct core {
 
   /* For sessions that wait for frames. */
   pthread_mutex_t wake_lock;
-  pthread_cond_t stopped;  /* `stopping` is set */
-  pthread_cond_t room;     /* frames were freed, or the log failed */
-  pthread_cond_t released; /* leases were released */
-  uint64_t release_count;  /* wake_lock: counts the broadcasts of `released` */
-  _Atomic uint32_t release_waiters; /* sessions that wait for `released` */
+  pthread_cond_t stopped;           /* `stopping` is set */
+  pthread_cond_t room;              /* frames were freed, or the log failed */
+  struct release_waiter *waiting;   /* for a lease; wake_lock */
+  _Atomic uint32_t release_waiters; /* sessions in that list, or entering it */
   /* REST_*: background work sleeps until something changes.  It sets its bits
   ** before it checks for changes; a thread that makes a change reads them
   ** after.  Sequentially consistent on both sides, so one sees the other. */
@@ -454,8 +473,11 @@ void core_wait_frame(struct core *core);
 /* Discards the verdict on the cache, since a small cache that was useless says
 ** nothing about a larger one.  Under the flush lock. */
 void core_judge_anew(struct core *core);
-/* Wakes sessions that wait for a lease, after leases were released. */
-void core_signal_release(struct core *core);
+/* Wakes the sessions that wait for a lease on one of these keys, after leases
+** were released, and clears the set.  NULL: wakes all.  Of 95 sessions that
+** wait with batches of 600 keys, most wait for others: when each release woke
+** all of them, they did little else. */
+void core_signal_release(struct core *core, struct released *released);
 /* Wakes sessions that wait for a frame, after frames were freed. */
 void core_signal_room(struct core *core);
 /* Is the store being closed, so that threads must end? */

@@ -99,11 +99,18 @@ void core_rouse(struct core *core) {
   background_wake(&core->work);
 }
 
-void core_signal_release(struct core *core) {
+void core_signal_release(struct core *core, struct released *released) {
   pthread_mutex_lock(&core->wake_lock);
-  core->release_count++;
-  pthread_cond_broadcast(&core->released);
+  for (struct release_waiter *w = core->waiting; w; w = w->next) {
+    if (!w->is_woken && (!released || released_has(released, w->hash))) {
+      w->is_woken = 1;
+      pthread_cond_signal(&w->woken);
+    }
+  }
   pthread_mutex_unlock(&core->wake_lock);
+  if (released) {
+    memset(released, 0, sizeof *released);
+  }
 }
 
 void core_signal_room(struct core *core) {

@@ -67,7 +67,9 @@ int bound_try(emb_session *s, int64_t key, uint64_t hash, uint32_t call,
 
 /* Subtracts n from the session's lease and from the key's pending reads. */
 static void lease_settle(emb_session *s, struct lease *lease, uint32_t n) {
-  key_release(s->core, lease->key, hash_key(lease->key), n);
+  uint64_t hash = hash_key(lease->key);
+  key_release(s->core, lease->key, hash, n);
+  released_add(&s->released, hash);
   lease_drop(&s->leases, lease, n);
 }
 
@@ -94,7 +96,7 @@ void bound_release_call(emb_session *s, const int64_t *keys, size_t n,
     }
     epoch_leave(s->slot);
   }
-  bound_signal(s);
+  bound_signal(s, 0);
 }
 
 void bound_note_call(emb_session *s, const int64_t *keys, size_t n,
@@ -121,7 +123,7 @@ void bound_release_rows(emb_session *s, const int64_t *keys, size_t n,
     }
     epoch_leave(s->slot);
   }
-  bound_signal(s);
+  bound_signal(s, 0);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -283,21 +285,52 @@ static const char *in_the_way(emb_session *s, uint64_t now,
   return NULL;
 }
 
-/* Sleeps until a lease is given back, at most `ms` or WAIT_MS. */
-static void sleep_for_release(struct core *core, uint64_t count, uint64_t ms) {
+/* Begins to wait for a lease on a key: from now on a release wakes the
+** session. */
+static void wait_begin(struct core *core, struct release_waiter *w,
+                       uint64_t hash) {
+  pthread_condattr_t clock;
+  *w = (struct release_waiter){.hash = hash};
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&w->woken, &clock);
+  pthread_condattr_destroy(&clock);
   pthread_mutex_lock(&core->wake_lock);
-  if (core->release_count == count) {
-    core_wait_ms(core, &core->released, &core->wake_lock,
-                 ms < WAIT_MS ? ms : WAIT_MS);
+  w->next = core->waiting;
+  core->waiting = w;
+  pthread_mutex_unlock(&core->wake_lock);
+  atomic_fetch_add(&core->release_waiters, 1);
+}
+
+static void wait_end(struct core *core, struct release_waiter *w) {
+  atomic_fetch_sub(&core->release_waiters, 1);
+  pthread_mutex_lock(&core->wake_lock);
+  struct release_waiter **at = &core->waiting;
+  while (*at != w) {
+    at = &(*at)->next;
   }
+  *at = w->next;
+  pthread_mutex_unlock(&core->wake_lock);
+  pthread_cond_destroy(&w->woken);
+}
+
+/* Before an attempt: a lease given back after it ends the next sleep. */
+static void wait_again(struct core *core, struct release_waiter *w) {
+  pthread_mutex_lock(&core->wake_lock);
+  w->is_woken = 0;
   pthread_mutex_unlock(&core->wake_lock);
 }
 
-static uint64_t release_count(struct core *core) {
+/* Sleeps until a lease on the key may have been given back, at most `ms` or
+** WAIT_MS. */
+static void wait_for_release(struct core *core, struct release_waiter *w,
+                             uint64_t ms) {
   pthread_mutex_lock(&core->wake_lock);
-  uint64_t count = core->release_count;
+  if (!w->is_woken) {
+    core_wait_ms(core, &w->woken, &core->wake_lock,
+                 ms < WAIT_MS ? ms : WAIT_MS);
+  }
   pthread_mutex_unlock(&core->wake_lock);
-  return count;
 }
 
 /* Counts one key; waits until the time `until` at most. */
@@ -306,13 +339,15 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
   struct core *core = s->core;
   uint64_t hash = hash_key(key);
   struct others seen = {0, 0, 0};
+  struct release_waiter waiter;
   const char *why;
+  uint64_t began = 0;
   int rc = EMB_OK, waits = 0;
   while (!rc) {
     uint32_t pending;
-    /* Read the count before the attempt: a lease given back after the attempt
-    ** then ends the sleep. */
-    uint64_t count = waits ? release_count(core) : 0;
+    if (waits) {
+      wait_again(core, &waiter);
+    }
     if (try_key(s, key, hash, call, &pending) != KEY_BLOCKED) {
       break;
     }
@@ -324,20 +359,22 @@ static int acquire_key(emb_session *s, int64_t key, uint32_t call,
       rc = pending_reads_error(s, key, pending, BUSY_WAITED, "");
     } else if ((why = in_the_way(s, now, &seen)) != NULL) {
       rc = pending_reads_error(s, key, pending, BUSY_WAITED, why);
-    } else if ((rc = session_interrupted(s)) != EMB_OK) {
+    } else if ((rc = session_poll_waiting(s, waits ? now - began : 0)) !=
+               EMB_OK) {
       break;
     } else if (!waits) {
       waits = 1;
+      began = now;
       count_add(&core->counters.staleness_waits, 1);
-      atomic_fetch_add(&core->release_waiters, 1);
+      wait_begin(core, &waiter, hash);
     } else {
       session_waits(s, 1);
-      sleep_for_release(core, count, (until - now) / 1000 + 1);
+      wait_for_release(core, &waiter, (until - now) / 1000 + 1);
       session_waits(s, -1);
     }
   }
   if (waits) {
-    atomic_fetch_sub(&core->release_waiters, 1);
+    wait_end(core, &waiter);
   }
   return rc;
 }
@@ -379,6 +416,7 @@ int bound_acquire(emb_session *s, const int64_t *keys, size_t n,
 void bound_untake(emb_session *s, int64_t key, uint64_t hash) {
   if (bound_reserve(s, 1)) {
     key_release(s->core, key, hash, 1); /* rather than never */
+    released_add(&s->released, hash);
     return;
   }
   struct leases *leases = &s->leases;
@@ -471,7 +509,7 @@ static size_t release_leases(emb_session *s, int which) {
   if (!leases->held && leases->room > ROOM_KEPT) {
     lease_free(leases, s->core->env);
   }
-  bound_signal(s);
+  bound_signal(s, 0);
   emb_check(!core_bounded(s->core) || bound_valid(s));
   return before - leases->held;
 }

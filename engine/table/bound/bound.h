@@ -86,6 +86,7 @@ static inline int bound_take(emb_session *s, int64_t key, uint64_t hash,
   lease_call(&s->leases, lease, call);
   lease->put = 1;
   lease_drop(&s->leases, lease, 1);
+  released_add(&s->released, hash);
   return 1;
 }
 /* For a Put of a latched key: the word with one of the session's leases given
@@ -110,8 +111,9 @@ void bound_defer(emb_session *s, int64_t key, uint64_t hash, uint32_t n);
 /* Ends the deferral.  Returns the number of leases the commit must give back to
 ** the key; 0 if commit is 0. */
 uint32_t bound_settle(emb_session *s, int64_t key, uint64_t hash, int commit);
-/* Called after every call that may have given leases back. */
-static inline void bound_signal(emb_session *s) {
+/* Called after every call that may have given leases back; all: or made keys
+** visible on which the session has no lease. */
+static inline void bound_signal(emb_session *s, int all) {
   if (core_bounded(s->core)) {
     bound_note_none(s);
 #if !FENCE_TSAN
@@ -120,7 +122,7 @@ static inline void bound_signal(emb_session *s) {
     atomic_thread_fence(memory_order_seq_cst);
 #endif
     if (atomic_load(&s->core->release_waiters)) {
-      core_signal_release(s->core);
+      core_signal_release(s->core, all ? NULL : &s->released);
     }
   }
 }

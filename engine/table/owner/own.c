@@ -574,7 +574,7 @@ int own_claim(emb_session *s) {
       return CALL_ELSEWHERE;
     }
     if (rc == EMB_BUSY && waited < session_timeout_us(s)) {
-      rc = session_interrupted(s);
+      rc = session_poll_waiting(s, waited);
       if (!rc) {
         session_sleep(s, 2000, &waited);
         continue;
@@ -715,7 +715,7 @@ static int refresh_when_recovered(emb_session *s, int begun) {
       return CALL_ELSEWHERE;
     }
     int why = rc;
-    rc = session_interrupted(s);
+    rc = session_poll_waiting(s, waited);
     if (rc) {
       return rc;
     }

@@ -456,7 +456,7 @@ int change__rows(emb_session *s, struct write_batch *batch,
   }
   loaded_free(s, &w.loaded);
   group_end_call(&s->groups, core->env);
-  bound_signal(s);
+  bound_signal(s, 0);
   core_wrote(core);
   if (batch->wait) {
     s->store->forget(s);

@@ -72,7 +72,7 @@ int local_delete(emb_session *s, const int64_t *keys, size_t n,
     }
     rc = rc || i == n ? rc : session_poll(s);
   }
-  bound_signal(s);
+  bound_signal(s, 1);
   count_add(&s->core->counters.delete_keys, i);
   return rc;
 }

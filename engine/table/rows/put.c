@@ -344,7 +344,7 @@ int put_rows(emb_session *s, struct write_batch *batch, const float *vectors) {
     rc = rc || !batch->wait || done == batch->n ? rc : session_poll(s);
   }
   batch->done = done;
-  bound_signal(s);
+  bound_signal(s, 0);
   count_add(&s->core->counters.put_keys, done);
   count_add(&s->core->counters.put_in_place, p.in_place);
   core_wrote(s->core);

@@ -16,6 +16,10 @@
 #define READ_BYTES (1u << 20)
 #define READ_DEPTH 128u
 #define POLL_US 5000
+/* While waiting: this often in the time waited so far, and at least this
+** often. */
+#define POLL_SHARE 10
+#define POLL_MOST_US 100000
 
 static int make_buffers(emb_session *s) {
   struct core *core = s->core;
@@ -236,14 +240,24 @@ int session_sort(emb_session *s, void *at, size_t n, size_t size,
              : EMB_OK;
 }
 
-int session_poll(emb_session *s) {
+/* Polls if `us` microseconds have passed since the last poll. */
+static int poll_after(emb_session *s, uint64_t us) {
   struct env *env = s->core->env;
   uint64_t now = s->waits.interrupt ? env->now_us(env) : 0;
-  if (now - s->waits.polled_us < POLL_US) {
+  if (now - s->waits.polled_us < us) {
     return EMB_OK;
   }
   s->waits.polled_us = now;
   return session_interrupted(s);
+}
+
+int session_poll(emb_session *s) { return poll_after(s, POLL_US); }
+
+int session_poll_waiting(emb_session *s, uint64_t waited_us) {
+  uint64_t us = waited_us / POLL_SHARE;
+  return poll_after(s, us < POLL_US        ? POLL_US
+                       : us > POLL_MOST_US ? POLL_MOST_US
+                                           : us);
 }
 
 int session_lock(emb_session *s, pthread_mutex_t *lock) {
@@ -330,7 +344,7 @@ int session_enter_exclusive(emb_session *s, struct emb_session **owner,
     if (free) {
       return EMB_OK;
     }
-    int rc = session_interrupted(s);
+    int rc = session_poll_waiting(s, waited);
     rc = rc ? rc : session_check_doubt(s); /* its client may have gone */
     if (rc) {
       return rc;
@@ -350,7 +364,7 @@ void session_leave_exclusive(emb_session *s, struct emb_session **owner) {
 }
 
 int session_wait_key(emb_session *s, int64_t key, uint64_t *waited_us) {
-  int rc = session_interrupted(s);
+  int rc = session_poll_waiting(s, *waited_us);
   if (rc) {
     return rc;
   }

@@ -28,7 +28,6 @@ void parts_locks(emb_store *store) {
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&core->stopped, &clock);
   pthread_cond_init(&core->room, &clock);
-  pthread_cond_init(&core->released, &clock);
   pthread_condattr_destroy(&clock);
 }
 

@@ -230,7 +230,7 @@ static void settle_all(emb_session *s, int commit) {
   }
   atomic_store(&core->txn_settling, 0);
   pthread_mutex_unlock(&s->store->open_txn.lock);
-  bound_signal(s);
+  bound_signal(s, 1);
 }
 
 int local_commit(emb_session *s) {

@@ -5,6 +5,8 @@
 */
 #include "staleness_help.h"
 
+#include "engine/table/session/session.h"
+
 /* ---- the hot key that hangs ---------------------------------------------- */
 
 /* The text names the key, its pending reads and the bound. */
@@ -147,6 +149,83 @@ static void waiter_beside_writer(int64_t key) {
 }
 
 TEST(waiter_does_not_stop_the_store) { waiter_beside_writer(7); }
+
+/* A lease that is given back wakes the sessions that wait for its key, and few
+** others; NULL, all. */
+TEST(a_release_wakes_those_who_wait_for_the_key) {
+  enum { KEYS = 4096 };
+  struct bounded x;
+  if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
+    return;
+  struct core *core = x.a->core;
+  struct release_waiter waiter = {.hash = hash_key(-1)};
+  struct released all = {{0}};
+  CHECK_EQ_INT(pthread_cond_init(&waiter.woken, NULL), 0);
+  core->waiting = &waiter;
+  int woken = 0;
+  for (int64_t key = 0; key < KEYS; key++) {
+    struct released released = {{0}};
+    released_add(&released, hash_key(key));
+    core_signal_release(core, &released);
+    woken += waiter.is_woken;
+    waiter.is_woken = 0;
+    CHECK(memcmp(&released, &all, sizeof all) == 0); /* cleared */
+  }
+  CHECK(woken <= 8); /* one is expected */
+  released_add(&all, hash_key(5));
+  released_add(&all, hash_key(-1));
+  core_signal_release(core, &all);
+  CHECK_EQ_INT(waiter.is_woken, 1);
+  waiter.is_woken = 0;
+  core_signal_release(core, NULL);
+  CHECK_EQ_INT(waiter.is_woken, 1);
+  core->waiting = NULL;
+  pthread_cond_destroy(&waiter.woken);
+  bounded_close(&x);
+}
+
+/* Many sessions that wait for each other's keys all get them. */
+enum { CROWD = 24, CROWD_KEYS = 40, CROWD_ROUNDS = 30 };
+
+static void *crowd_main(void *arg) {
+  struct waiter *w = arg;
+  int64_t keys[8];
+  float vectors[8 * DIM] = {0};
+  for (int i = 0; i < CROWD_ROUNDS && w->rc == EMB_OK; i++) {
+    uint64_t first = test_random_from((uint64_t *)&w->key) % CROWD_KEYS;
+    for (int j = 0; j < 8; j++)
+      keys[j] = (int64_t)((first + (uint64_t)j * 5) % CROWD_KEYS);
+    w->rc = emb_get(w->s, keys, 8, vectors, NULL, NULL);
+    w->rc = w->rc ? w->rc : emb_put(w->s, keys, 8, vectors, NULL);
+  }
+  return NULL;
+}
+
+TEST(a_crowd_waits_for_each_other) {
+  struct bounded x;
+  struct waiter crowd[CROWD];
+  pthread_t threads[CROWD];
+  if (!bounded_open(&x, 0, FOR_EVER, EMB_OPEN_TEMPORARY))
+    return;
+  help_put_rows(x.b, 0, 1, CROWD_KEYS, 1);
+  for (int i = 0; i < CROWD; i++) {
+    crowd[i] = (struct waiter){.key = (int64_t)test_random()};
+    OK(x.a, emb_session_open(x.store, &crowd[i].s, NULL));
+  }
+  for (int i = 0; i < CROWD; i++)
+    if (!CHECK_EQ_INT(pthread_create(&threads[i], NULL, crowd_main, &crowd[i]),
+                      0))
+      abort();
+  for (int i = 0; i < CROWD; i++) {
+    (void)pthread_join(threads[i], NULL);
+    CHECK_EQ_INT(crowd[i].rc, EMB_OK);
+    CHECK_EQ_INT(emb_leases(crowd[i].s), 0);
+    emb_session_close(crowd[i].s);
+  }
+  CHECK(x.a->core->waiting == NULL);
+  CHECK_EQ_INT(atomic_load(&x.a->core->release_waiters), 0);
+  bounded_close(&x);
+}
 
 /* ---- torn reads ---------------------------------------------------------- */
 
