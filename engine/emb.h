@@ -249,9 +249,12 @@ typedef struct emb_config {
   **   lists=n    lists that the rows are divided into, 0 to 65535; 0, the
   **              default: the square root of the number of rows
   **   code=8     bits per element kept in memory: 8, 4, 2, 1 or none
-  **   probes=n   lists that a search probes unless it says how many itself, 0
-  **              to 65535; 0, the default: 8, plus 5 (l2), 13 (cosine) or 12
-  **              (dot) of each hundred lists
+  **   recall=r   share of the k nearest rows that a search finds, on average
+  **              over queries, with 95 percent confidence; up to 0.999, 0.95.
+  **              It is measured on rows of the table and on queries that were
+  **              asked, for k = 1, 10 and 100
+  **   probes=n   instead of recall: lists that a search probes unless it says
+  **              how many itself, 1 to 65535
   **   memory=n   maximum size in MiB; 0, the default: as much as needed, about
   **              16 bytes and the code per row, more if there are few rows.  An
   **              index that would need more than this is not built
@@ -910,7 +913,7 @@ size_t emb_filter_bytes(const emb_filter *filter);
 typedef struct emb_nearest_how {
   uint32_t segment; /* the vector of the rows that is compared */
   uint32_t flags;   /* EMB_NEAREST_* */
-  uint32_t probes;  /* lists of an index to probe; 0: the index's own number */
+  uint32_t probes;  /* lists of an index to probe; 0: as the recall needs */
   uint32_t threads; /* maximum number; 0: one per processor */
   int64_t lo, hi;
   double least, most;
@@ -919,6 +922,7 @@ typedef struct emb_nearest_how {
   const int64_t *apart; /* n keys or NULL: the row with key apart[i] is not a
                            neighbour of query i */
   const struct emb_filter *filter; /* NULL, or only rows that it admits */
+  double recall; /* to reach, up to 1; 0: the index's own.  Not with probes */
 } emb_nearest_how;
 
 /* The result: query i's neighbours from element i*k on, nearest first, and at
@@ -939,15 +943,31 @@ typedef struct emb_neighbours {
 ** the call.  A row without a distance (EMB_COSINE, a vector of zeros) is not a
 ** neighbour.  Never counted against a staleness bound.  Without an index, or
 ** with EMB_NEAREST_EXACT, the result is exact; with an index that is ready it
-** has most of the nearest rows, each at its exact distance.  Memory per thread:
-** n*k times 16 bytes (with vectors or versions 20 bytes, plus these), and 2 MiB
-** (or eight pages) if rows are on disk.  Evicts nothing from memory.
+** has most of the nearest rows, each at its exact distance: on average the
+** share `recall`, if there are no conditions and k is at most 100.  Memory per
+** thread: n*k times 16 bytes (with vectors or versions 20 bytes, plus these),
+** and 2 MiB (or eight pages) if rows are on disk.  Evicts nothing from memory.
 ** Errors: RANGE (segment, k of 0 or above EMB_NEAREST_MAX, n*k above
-** EMB_NEAREST_ALL_MAX, keys out of order; a query of zeros with EMB_COSINE),
-** NONFINITE (the text names query and element), INTERRUPT, NOMEM, and those of
-** emb_scan_next. */
+** EMB_NEAREST_ALL_MAX, keys out of order, recall out of range or with probes; a
+** query of zeros with EMB_COSINE), NONFINITE (the text names query and
+** element), INTERRUPT, NOMEM, and those of emb_scan_next. */
 int emb_nearest(emb_session *session, const float *queries, size_t n, size_t k,
                 const emb_nearest_how *how, const emb_neighbours *to);
+/* How emb_nearest would search for one query's k neighbours now. */
+typedef struct emb_search_plan {
+  int is_exact;    /* it would compare all rows: there is no index yet, none of
+                      its lists reach the recall, or comparing is faster */
+  uint32_t probes; /* lists */
+  uint32_t rows;   /* candidates to compare; 0: all in these lists */
+  uint32_t asked;  /* queries asked that were part of the measurement */
+  double recall;   /* to reach; 0: none, as probes are given */
+  double measured; /* recall in the sample; 0: not measured */
+  double least;    /* it is at least this, with 95 percent confidence */
+  int64_t at;      /* seconds since 1970 of the measurement, or 0 */
+} emb_search_plan;
+/* segment, k, recall, probes: as in emb_nearest, whose RANGE errors it has. */
+int emb_nearest_plan(emb_session *session, uint32_t segment, size_t k,
+                     double recall, uint32_t probes, emb_search_plan *plan);
 /* As emb_nearest, among the rows of a snapshot; always exact.  It restarts a
 ** scan of the snapshot from the beginning. */
 int emb_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,

@@ -101,9 +101,10 @@ const struct ext_help ext_help_statements[] = {
      .kind = "statement",
      .signature =
          "SELECT key, distance FROM items WHERE vector MATCH :query AND k = 10",
-     .arguments = "query: " HELP_VECTOR
-                  "; k INTEGER: 1 to 1048576, or ORDER BY distance LIMIT n, or "
-                  "distance < r; probes INTEGER; mode TEXT: 'exact'",
+     .arguments =
+         "query: " HELP_VECTOR
+         "; k INTEGER: 1 to 1048576, or ORDER BY distance LIMIT n, or "
+         "distance < r; recall REAL; probes INTEGER; mode TEXT: 'exact'",
      .result = "the rows nearest to the query (nearest neighbours, most "
                "similar), the nearest first",
      .errors = "SQLITE_ERROR without k, LIMIT or a radius; SQLITE_MISMATCH if "
@@ -276,4 +277,14 @@ const struct ext_help ext_help_statements[] = {
      .errors = "SQLITE_ERROR outside a search or out of range",
      .in_transaction = "read",
      .page = "nearest.md#the-index"},
+    {.name = "recall",
+     .kind = "hidden column",
+     .signature = "recall",
+     .arguments = "WHERE recall = r, REAL, above 0 and at most 1",
+     .result =
+         "the share of the nearest rows that vector MATCH returns with an "
+         "index, on average over queries; 1: all",
+     .errors = "SQLITE_ERROR outside a search, out of range, or with probes",
+     .in_transaction = "read",
+     .page = "nearest.md#recall"},
     {.name = NULL}};

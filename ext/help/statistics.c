@@ -193,8 +193,8 @@ const struct ext_help ext_help_statistics[] = {
         "nearest_index",
         "off: no vector has an index. waiting for rows: the table has fewer "
         "than 1,024 rows. more than memory=, failed: there is no index. "
-        "loading, sampling, training, filling: the index is being built, and "
-        "searches compare all rows. ready: searches use the index"),
+        "loading, sampling, training, filling, measuring: the index is being "
+        "built, and searches compare all rows. ready: searches use the index"),
     HELP_TEXT(
         "nearest_file",
         "state of the index file, at the last opening or since: none, loaded, "
@@ -216,6 +216,17 @@ const struct ext_help ext_help_statistics[] = {
     HELP_COUNT("nearest_saved", "times",
                "the index was written to its file, since the store was opened"),
     HELP_COUNT("nearest_queries", "queries", "queries answered with the index"),
+    HELP_COUNT("nearest_promised_permille", "thousandths",
+               "recall that the index promises; of several, the one whose "
+               "measured recall exceeds it least; 0: none"),
+    HELP_COUNT("nearest_recall_permille", "thousandths",
+               "recall of that index in the last measurement, the lowest for "
+               "1, 10 and 100 rows"),
+    HELP_COUNT("nearest_measured_at", "Unix s",
+               "time of that measurement; 0: none since the index was built"),
+    HELP_COUNT(
+        "nearest_measured", "times",
+        "the recall of an index was measured, since the store was opened"),
     HELP_COUNT("nearest_candidates", "rows", "rows compared for these queries"),
     /* Samples */
     HELP_COUNT("samples", "calls", "calls that drew rows at random"),

@@ -47,7 +47,8 @@ const struct ext_help ext_help_tables[] = {
      .arguments = HELP_TABLE
      "; queries: BLOB of m*dim float32, a JSON array, or 'rows' for every row; "
      "k INTEGER: 1 to 1048576; options TEXT: column=name, mode=exact, "
-     "probes=n, radius=r, threads=n, snapshot=name; among: keys of the "
+     "recall=r, probes=n, radius=r, threads=n, snapshot=name; among: keys of "
+     "the "
      "possible neighbours, a BLOB of int64 or a JSON array",
      .result = "rows of query (from 0, or the key of the row), rank INTEGER "
                "(from 1), key, distance REAL: the "

@@ -175,9 +175,12 @@ const struct ext_help ext_help_words[] = {
      .page = "nearest.md#metrics"},
     {.name = "ivf",
      .kind = "index",
-     .signature = "index='ivf(code=8)'",
-     .arguments = "lists: number of lists; code: 8, 4, 2, 1 or none, bits per "
-                  "element; probes: lists to search; memory: most MiB",
+     .signature = "index='ivf(recall=0.95)'",
+     .arguments =
+         "recall: share of the nearest rows that a search returns, up to "
+         "0.999; lists: number of lists; code: 8, 4, 2, 1 or none, bits "
+         "per element; probes: lists to search, instead of recall; "
+         "memory: most MiB",
      .result = "an index of lists of near rows, in memory",
      .errors = HELP_PARAMETER,
      .in_transaction = "yes",

@@ -267,7 +267,8 @@ shown_column(struct ext_cursor *cursor, sqlite3_context *context, int column) {
     return clock_column(cursor, context);
   else if (column == EXT_FREQUENCY || column == EXT_UPDATED_AT)
     return track_column(cursor, context, column);
-  else if (column == EXT_DISTANCE || column == EXT_K || column == EXT_PROBES)
+  else if (column == EXT_DISTANCE || column == EXT_K || column == EXT_PROBES ||
+           column == EXT_RECALL)
     return ext_near_column(cursor, context, column);
   else if (column == EXT_SNAPSHOT && cursor->snap)
     sqlite3_result_text(context, cursor->snap_name, -1, SQLITE_TRANSIENT);

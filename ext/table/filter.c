@@ -254,6 +254,7 @@ static int read_plan(struct ext_cursor *cursor, const char *plan,
     case 'v':
     case 'n':
     case 'p':
+    case 'r':
     case 'a':
     case 'b':
     case 'c':

@@ -181,6 +181,27 @@ static int near_k(struct ext_near *near, sqlite3_value *value, char **err) {
   return rc;
 }
 
+static int near_recall(struct ext_near *near, sqlite3_value *value,
+                       char **err) {
+  double recall = sqlite3_value_double(value);
+  switch (sqlite3_value_numeric_type(value)) {
+  case SQLITE_NULL:
+    near->how.recall = 0;
+    return SQLITE_OK;
+  case SQLITE_INTEGER:
+  case SQLITE_FLOAT:
+    break;
+  default:
+    return ext_error(err, SQLITE_MISMATCH, "recall must be a number, got %s",
+                     ext_value_type_name(value));
+  }
+  if (!(recall > 0 && recall <= 1))
+    return ext_error(err, SQLITE_ERROR,
+                     "recall must be above 0 and at most 1, got %g", recall);
+  near->how.recall = recall;
+  return SQLITE_OK;
+}
+
 int ext_near_argument(struct ext_cursor *cursor, char letter,
                       sqlite3_value *value, char **err) {
   struct ext_near *near = cursor->near;
@@ -188,7 +209,9 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
   int rc = SQLITE_OK;
   if (!(cursor->flags & EXT_PLAN_NEAREST))
     return ext_error(err, SQLITE_ERROR, "%s without %s MATCH ?",
-                     letter == 'n' ? "k" : "probes",
+                     letter == 'n'   ? "k"
+                     : letter == 'p' ? "probes"
+                                     : "recall",
                      ext_vtab(ext_cursor_table(cursor))->options.vectors[0]);
   switch (letter) {
   case 'v':
@@ -200,6 +223,8 @@ int ext_near_argument(struct ext_cursor *cursor, char letter,
       rc = ext_arg_from_one(value, "probes", INT32_MAX, &number, err);
     near->how.probes = (uint32_t)number;
     return rc;
+  case 'r':
+    return near_recall(near, value, err);
   case 'L':
     near->limit = near_hint(value);
     return SQLITE_OK;
@@ -426,7 +451,8 @@ int ext_near_load(struct ext_cursor *cursor, char **err) {
              : SQLITE_NOMEM;
 }
 
-/* Outside of a search the distance is NULL; reading k or probes is an error,
+/* Outside of a search the distance is NULL; reading k, probes or recall is
+** an error,
 ** except for an UPDATE, which may read all columns. */
 static int near_column_outside(struct ext_cursor *cursor, int column) {
   struct ext_table *table = ext_cursor_table(cursor);
@@ -453,5 +479,7 @@ int ext_near_column(struct ext_cursor *cursor, sqlite3_context *context,
     sqlite3_result_int64(context, near->k);
   else if (column == EXT_PROBES && near->how.probes)
     sqlite3_result_int64(context, near->how.probes);
+  else if (column == EXT_RECALL && near->how.recall > 0)
+    sqlite3_result_double(context, near->how.recall);
   return SQLITE_OK;
 }

@@ -72,7 +72,8 @@ struct plan {
 
   int match;   /* index of vector MATCH ?, -1 none */
   int segment; /* the number of the vector */
-  int k;       /* index of k = ?, -1 none */
+  int k;       /* index of k = ?, -1 none; as the next two */
+  int probes, recall;
   int mode;    /* index of mode = ?, -1 none */
   int limit;   /* a LIMIT */
   int within;  /* < <= = on the distance */
@@ -170,6 +171,10 @@ static int plan_argument(sqlite3_index_info *info, struct plan *plan, int i) {
   plan->snapshot |= column == EXT_SNAPSHOT;
   if (column == EXT_K)
     plan->k = i;
+  if (column == EXT_PROBES)
+    plan->probes = i;
+  if (column == EXT_RECALL)
+    plan->recall = i;
   if (column == EXT_MODE)
     plan->mode = i;
   return 1;
@@ -351,7 +356,8 @@ static double plan_nearest_rows(sqlite3_index_info *info,
 static int plan_is_neighbours(sqlite3_uint64 used) {
   sqlite3_uint64 one = 1;
   return !(used & one << EXT_COMMAND) &&
-         used & (one << EXT_DISTANCE | one << EXT_K | one << EXT_PROBES);
+         used & (one << EXT_DISTANCE | one << EXT_K | one << EXT_PROBES |
+                 one << EXT_RECALL);
 }
 
 /* The penalty for a plan whose reads do not count, on a table with a bound. */
@@ -436,6 +442,37 @@ static int plan_has_index(struct ext_table *table, int segment) {
   return table->link && emb_has_index(table->link->store, (uint32_t)segment);
 }
 
+/* The value of a constraint, if it is known already. */
+static double plan_value(sqlite3_index_info *info, int i) {
+  sqlite3_value *value = NULL;
+  return i >= 0 && sqlite3_vtab_rhs_value(info, i, &value) == SQLITE_OK
+             ? sqlite3_value_double(value)
+             : 0;
+}
+
+/* How the engine would search now, into text: `index recall=0.95`, or `exact`
+** with the recall for which all rows must be compared. */
+static void plan_search(struct ext_table *table, sqlite3_index_info *info,
+                        const struct plan *plan, size_t size, char *text) {
+  double recall = plan_value(info, plan->recall);
+  double probes = plan_value(info, plan->probes);
+  emb_search_plan search;
+  if (plan_is_exact(info, plan) || !plan_has_index(table, plan->segment))
+    sqlite3_snprintf((int)size, text, "exact");
+  else if (emb_nearest_plan(
+               table->link->session, (uint32_t)plan->segment,
+               (size_t)plan_nearest_rows(info, plan),
+               recall > 0 && recall <= 1 ? recall : 0,
+               probes >= 1 && probes <= INT32_MAX ? (uint32_t)probes : 0,
+               &search) != EMB_OK)
+    sqlite3_snprintf((int)size, text, "index");
+  else if (search.recall > 0)
+    sqlite3_snprintf((int)size, text, "%s recall=%!g",
+                     search.is_exact ? "exact" : "index", search.recall);
+  else
+    sqlite3_snprintf((int)size, text, search.is_exact ? "exact" : "index");
+}
+
 /* EXT_PLAN_DESC for ORDER BY distance DESC, which has a text of its own. */
 static int plan_farthest(const sqlite3_index_info *info) {
   return info->nOrderBy > 0 && info->aOrderBy[0].iColumn == EXT_DISTANCE &&
@@ -454,16 +491,15 @@ static char *plan_nearest(struct ext_table *table, sqlite3_index_info *info,
                     : plan->limit && info->nOrderBy == 0 ? "limit"
                     : plan->within                       ? "distance"
                                                          : NULL;
+  char search[48];
   info->idxNum |= EXT_PLAN_NEAREST | EXT_PLAN_SEGMENT * plan->segment;
   if (end == NULL)
     info->idxNum |= EXT_PLAN_ENDLESS | plan_farthest(info);
+  plan_search(table, info, plan, sizeof search, search);
   return sqlite3_mprintf(
-      "nearest %s %s%s%s%s of %s:%s%s",
-      !plan_is_exact(info, plan) && plan_has_index(table, plan->segment)
-          ? "index"
-          : "exact",
-      end ? end : "endless", plan->keys ? " keys" : "",
-      columns[0] ? " columns" : "", plan->snapshot ? " snapshot" : "",
+      "nearest %s %s%s%s%s of %s:%s%s", search, end ? end : "endless",
+      plan->keys ? " keys" : "", columns[0] ? " columns" : "",
+      plan->snapshot ? " snapshot" : "",
       ext_vtab(table)->options.vectors[plan->segment], letters, columns);
 }
 
@@ -500,6 +536,8 @@ int ext_plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
                       .offset = -1,
                       .match = -1,
                       .k = -1,
+                      .probes = -1,
+                      .recall = -1,
                       .mode = -1};
   int rc = plan_match(table, info, &plan);
   if (table->conn->probing)

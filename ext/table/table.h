@@ -34,6 +34,7 @@
 **   'k' keys = ?    'm' mode = ?         'o' OFFSET ?     's' snapshot = ?
 ** in a search for neighbours, after a readable description and a colon,
 **   'v' vector MATCH ?    'n' k = ?      'p' probes = ?
+**   'r' recall = ?
 **   'a' 'b' 'c' 'd' 'e'   distance < <= > >= = ?
 **   'L' LIMIT ?           'O' OFFSET ?   which SQLite still applies itself
 ** and in both
@@ -99,7 +100,8 @@ enum {
   X(SNAPSHOT, "snapshot", "", 's', 0, EXT_ONCE)                                \
   X(DISTANCE, "distance", "REAL", 0, 0, EXT_GENERATED | EXT_YIELDS)            \
   X(K, "k", "INTEGER", 'n', 0, EXT_YIELDS)                                     \
-  X(PROBES, "probes", "INTEGER", 'p', 0, EXT_YIELDS)
+  X(PROBES, "probes", "INTEGER", 'p', 0, EXT_YIELDS)                           \
+  X(RECALL, "recall", "REAL", 'r', 0, EXT_YIELDS)
 
 /* All columns as declared to SQLite: EXT_KEY, EXT_VECTOR, the hidden columns
 ** EXT_KEYS ..., from EXT_MORE on the second and further vectors, then the

@@ -323,10 +323,22 @@ static void describe_index(const struct describe_facts *facts,
                      sqlite3_mprintf("searches compare all rows"));
 }
 
-/* Nobody has measured it, and measuring it would read the whole table: the
-** remark is the SQL that does, for 20 rows drawn at random. */
+/* The option for as many lists as a search probes now: 20 queries in one call
+** may be faster without the index. */
+static char *describe_lists_probed(const struct describe_facts *facts,
+                                   int vector) {
+  emb_search_plan plan;
+  int rc = emb_nearest_plan(facts->table->link->session, (uint32_t)vector, 10,
+                            0, 0, &plan);
+  return rc || plan.is_exact ? sqlite3_mprintf("")
+                             : sqlite3_mprintf(", probes=%u", plan.probes);
+}
+
+/* The SQL that measures it again, for 20 rows drawn at random, by reading the
+** whole table. */
 static char *describe_recall_sql(const struct describe_facts *facts,
                                  int vector) {
+  char *lists = describe_lists_probed(facts, vector);
   const struct ext_options *options = &ext_vtab(facts->table)->options;
   const char *column = options->vectors[vector];
   char *name = ext_describe_full_name(facts->table);
@@ -335,21 +347,49 @@ static char *describe_recall_sql(const struct describe_facts *facts,
   char *key = ext_describe_quote(options->key);
   char *quoted = ext_describe_quote(column);
   char *sql = NULL;
-  if (name && schema && table && key && quoted)
+  if (name && schema && table && key && quoted && lists)
     sql = sqlite3_mprintf(
         "WITH q(v) AS MATERIALIZED (SELECT json_group_array(json(emb_to_json("
         "t.%s))) FROM emb_sample(%Q, 20) AS s JOIN %s.%s AS t ON t.%s = s.key) "
         "SELECT count(*) / 200.0 AS recall FROM (SELECT query, key FROM "
-        "emb_nearest(%Q, (SELECT v FROM q), 10, 'column=%q') INTERSECT SELECT "
+        "emb_nearest(%Q, (SELECT v FROM q), 10, 'column=%q%s') INTERSECT "
+        "SELECT "
         "query, key FROM emb_nearest(%Q, (SELECT v FROM q), 10, 'column=%q, "
         "mode=exact'))",
-        quoted, name, schema, table, key, name, column, name, column);
+        quoted, name, schema, table, key, name, column, lists, name, column);
+  sqlite3_free(lists);
   sqlite3_free(name);
   sqlite3_free(schema);
   sqlite3_free(table);
   sqlite3_free(key);
   sqlite3_free(quoted);
   return sql;
+}
+
+/* The recall for ten neighbours, as measured for the index. */
+static char *describe_recall_found(const struct describe_facts *facts,
+                                   int vector) {
+  const struct ext_table *table = facts->table;
+  const struct ext_options *options = &ext_vtab(table)->options;
+  emb_search_plan plan;
+  char *age, *text;
+  if (emb_nearest_plan(table->link->session, (uint32_t)vector, 10, 0, 0,
+                       &plan) ||
+      plan.at == 0)
+    return sqlite3_mprintf("%s: not measured", options->vectors[vector]);
+  if (plan.recall > 0 && plan.measured <= 0)
+    return sqlite3_mprintf("%s: exact, as no number of lists finds %!g",
+                           options->vectors[vector], plan.recall);
+  age = describe_age(facts->now - plan.at);
+  text = plan.recall > 0
+             ? sqlite3_mprintf(
+                   "%s: %.3f of %!g promised%s, measured %s",
+                   options->vectors[vector], plan.measured, plan.recall,
+                   plan.is_exact ? ", but exact is faster" : "", age)
+             : sqlite3_mprintf("%s: %.3f, none promised, measured %s",
+                               options->vectors[vector], plan.measured, age);
+  sqlite3_free(age);
+  return text;
 }
 
 static void describe_recall(const struct describe_facts *facts,
@@ -361,8 +401,10 @@ static void describe_recall(const struct describe_facts *facts,
                      sqlite3_mprintf("without an index searches are exact"));
     return;
   }
-  ext_describe_add(rows, "recall", sqlite3_mprintf("not measured"),
-                   describe_recall_sql(facts, vector));
+  for (; vector >= 0;
+       vector = ext_describe_indexed(facts, (uint32_t)vector + 1))
+    ext_describe_add(rows, "recall", describe_recall_found(facts, vector),
+                     describe_recall_sql(facts, vector));
 }
 
 static void describe_checkpoint(const struct describe_facts *facts,

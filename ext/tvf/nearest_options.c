@@ -3,7 +3,7 @@
 ** nearest_options.c -- the options of emb_nearest:
 **
 **     'column=title, mode=exact, probes=8, radius=0.5, threads=2,
-**      snapshot=monday'
+**      snapshot=monday, recall=0.99'
 **
 ** parsed by ext_pairs (value.h).
 */
@@ -15,8 +15,8 @@ SQLITE_EXTENSION_INIT3
 
 #define NEAREST_THREADS_MAX 1024
 
-static const char *const names[] = {"column", "mode",    "probes",
-                                    "radius", "threads", "snapshot"};
+static const char *const names[] = {"column",  "mode",     "probes", "radius",
+                                    "threads", "snapshot", "recall"};
 enum {
   WITH_COLUMN,
   WITH_MODE,
@@ -24,6 +24,7 @@ enum {
   WITH_RADIUS,
   WITH_THREADS,
   WITH_SNAPSHOT,
+  WITH_RECALL,
   WITHS
 };
 
@@ -48,6 +49,17 @@ static int option_radius(const char *value, emb_nearest_how *how, char **err) {
   return SQLITE_OK;
 }
 
+static int option_recall(const char *value, double *recall, char **err) {
+  size_t size = text__double(value, recall);
+  if (size && !value[size] && *recall > 0 && *recall <= 1)
+    return SQLITE_OK;
+  return ext_error(
+      err, SQLITE_ERROR,
+      "unknown value for recall: %s; expected a number above 0 and "
+      "at most 1",
+      value);
+}
+
 static int option_take(const struct ext_options *options, int i,
                        const char *value, struct nearest_options *with,
                        char **err) {
@@ -65,6 +77,8 @@ static int option_take(const struct ext_options *options, int i,
     return option_number(names[i], value, INT32_MAX, &how->probes, err);
   case WITH_RADIUS:
     return option_radius(value, how, err);
+  case WITH_RECALL:
+    return option_recall(value, &how->recall, err);
   case WITH_THREADS:
     return option_number(names[i], value, NEAREST_THREADS_MAX, &how->threads,
                          err);

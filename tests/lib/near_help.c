@@ -120,7 +120,7 @@ static size_t check_one(emb_session *s, const struct near *model,
   n = n < NEAR_K ? n : NEAR_K;
   *wanted += n;
   if (!OK(s, emb_nearest(
-                 s, query, 1, NEAR_K, NULL,
+                 s, query, 1, NEAR_K, &(emb_nearest_how){.probes = NEAR_LISTS},
                  &(emb_neighbours){keys, distances, &count, NULL, NULL})) ||
       !CHECK_EQ_INT(count, n))
     return 0;

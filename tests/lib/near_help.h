@@ -8,7 +8,7 @@
 
 #include "store_help.h"
 
-enum { NEAR_DIM = 16, NEAR_KEYS = 4000, NEAR_K = 10 };
+enum { NEAR_DIM = 16, NEAR_KEYS = 4000, NEAR_K = 10, NEAR_LISTS = 20 };
 
 struct near {                  /* the table as it should be */
   unsigned version[NEAR_KEYS]; /* 0: the key is not there */
@@ -30,7 +30,8 @@ int near_delete(emb_session *s, struct near *model, int64_t from, int64_t end);
 ** failed check: it is not. */
 int near_settle(emb_store *store);
 
-/* Asks for the neighbours of n vectors like those of the table.  Every answer
+/* Asks the index for the neighbours of n vectors like those of the table, in
+** NEAR_LISTS of its lists.  Every answer
 ** must be right.  Returns the share of the nearest rows that were found. */
 double near_recall(emb_session *s, const struct near *model, int n);
 /* Checks that each of these rows is the nearest to itself. */

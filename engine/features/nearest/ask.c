@@ -39,6 +39,19 @@ static int check_keys(emb_session *s, const emb_nearest_how *how) {
   return EMB_OK;
 }
 
+static int check_recall(emb_session *s, const emb_nearest_how *how) {
+  if (!(how->recall >= 0 && how->recall <= 1)) {
+    return session_error(s, EMB_RANGE,
+                         "recall must be above 0 and at most 1, got %g",
+                         how->recall);
+  }
+  return how->recall > 0 && how->probes
+             ? session_error(s, EMB_RANGE,
+                             "give probes or recall, not both: a fixed number "
+                             "of lists promises no recall")
+             : EMB_OK;
+}
+
 static int check_query(const struct ask *ask, size_t i) {
   size_t dim = ask->segment->dim;
   const float *query = ask->queries + i * dim;
@@ -73,6 +86,7 @@ int ask__begin(struct ask *ask, emb_session *s, const float *queries, size_t n,
     rc = session_error(s, EMB_RANGE, "there is no vector %u; the table has %u",
                        ask->how.segment, schema->count);
   }
+  rc = rc ? rc : check_recall(s, &ask->how);
   rc = rc ? rc : check_keys(s, &ask->how);
   if (rc) {
     return rc;

@@ -19,7 +19,6 @@
 #include "index.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/emb.h"
@@ -148,6 +147,7 @@ static int set_rows(struct nearest_index *x, struct index_set *set,
     if (index_has(x, k)) {
       take_vector(x, &set->ivf[k], k, rows, n, x->part);
       rc = ivf_set(&set->writers[k], keys, x->part, n);
+      set->changed[k] += n;
     }
   }
   return rc ? err_set(&x->s->err, rc, "out of memory") : EMB_OK;
@@ -177,14 +177,6 @@ static void note_removals(struct nearest_index *x, const int64_t *keys,
   }
 }
 
-/* Reads the current rows into x->rows.  In a read-only process these are always
-** the rows of the loaded checkpoint. */
-static int index_read_rows(struct nearest_index *x, const int64_t *keys,
-                           size_t n) {
-  return get_peek(x->s, keys, n,
-                  &(emb_rows){.vectors = x->rows, .found = x->found});
-}
-
 int build__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   uint32_t before[IVF_ROWS], dim = x->store->core.schema.dim;
   int64_t there[IVF_ROWS];
@@ -195,7 +187,7 @@ int build__apply(struct nearest_index *x, const int64_t *keys, size_t n) {
   }
   save__note(x, keys, n);
   note_removals(x, keys, n, before);
-  int rc = index_read_rows(x, keys, n);
+  int rc = walk__read_rows(x, keys, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (x->found[i]) {
       memmove(x->rows + m * dim, x->rows + i * dim, dim * sizeof(float));
@@ -274,7 +266,7 @@ static int sample_piece(struct nearest_index *x) {
   struct building *m = &x->making;
   const struct schema *schema = &x->store->core.schema;
   size_t n = m->count - m->at < IVF_ROWS ? m->count - m->at : IVF_ROWS;
-  int rc = index_read_rows(x, m->keys + m->at, n);
+  int rc = walk__read_rows(x, m->keys + m->at, n);
   for (size_t i = 0; !rc && i < n; i++) {
     if (!x->found[i]) {
       continue;
@@ -334,53 +326,19 @@ static int fill_begin(struct nearest_index *x) {
   atomic_store(&x->sets[SET_MADE], m->set);
   epoch_wait(&x->store->core.epoch);
   atomic_store(&x->state, INDEX_FILLING);
-  m->gather.core = &x->store->core;
-  return atomic_load(&x->store->own.is_owner)
-             ? local_scan_open(x->s, INT64_MIN, INT64_MAX, EMB_SCAN_ANY,
-                               &m->scan)
-             : EMB_OK;
-}
-
-static int compare_pairs(const void *a, const void *b) {
-  uint64_t x = ((const uint64_t *)a)[1], y = ((const uint64_t *)b)[1];
-  return x < y ? -1 : x > y;
-}
-
-/* Reads rows by key, in storage order within each partition of the store's
-** index.  A scan would prevent a read-only process from seeing a newer
-** checkpoint for as long as the scan is open. */
-static int next_by_key(struct nearest_index *x, int64_t *keys, size_t *n) {
-  struct building *m = &x->making;
-  struct core *core = &x->store->core;
-  int rc = EMB_OK;
-  while (!rc && m->gathered == m->gather.count &&
-         m->part < index_parts(&core->index)) {
-    rc = gather_partition(&m->gather, x->s->slot, m->part++);
-    m->gathered = 0;
-    if (!rc && m->gather.count) {
-      qsort(m->gather.pairs, m->gather.count, 2 * sizeof *m->gather.pairs,
-            compare_pairs);
-    }
-  }
-  for (*n = 0; !rc && *n < IVF_ROWS && m->gathered < m->gather.count; ++*n) {
-    keys[*n] = (int64_t)m->gather.pairs[2 * m->gathered++];
-  }
-  return rc || !*n ? rc : index_read_rows(x, keys, *n);
+  return walk__begin(x, &m->walk);
 }
 
 /* Reads some rows that are not in the lists yet.  *done: there are no more. */
 static int next_rows(struct nearest_index *x, int64_t *keys, size_t *n,
                      int *done) {
   struct building *m = &x->making;
-  const emb_rows to = {.keys = keys, .vectors = x->rows};
   uint32_t dim = x->store->core.schema.dim;
   size_t kept = 0;
-  int rc = m->scan ? local_scan_next_rows(m->scan, IVF_ROWS, &to, n)
-                   : next_by_key(x, keys, n);
-  *done = !rc && *n == 0;
+  int rc = walk__next(x, &m->walk, keys, n, done);
   for (size_t i = 0; !rc && i < *n; i++) {
     /* A row that was recent is newer in its list than here. */
-    if ((m->scan || x->found[i]) && !set_has(x, m->set, keys[i])) {
+    if (!set_has(x, m->set, keys[i])) {
       memmove(x->rows + kept * dim, x->rows + i * dim, dim * sizeof(float));
       keys[kept++] = keys[i];
     }
@@ -432,9 +390,7 @@ int build__piece(struct nearest_index *x, int *done) {
 void build__end(struct nearest_index *x) {
   struct building *m = &x->making;
   struct env *env = x->store->core.env;
-  if (m->scan) {
-    local_scan_close(m->scan);
-  }
+  walk__end(x, &m->walk);
   for (uint32_t k = 0; k < EMB_SEGMENTS_MAX; k++) {
     if (m->is_training[k]) {
       ivf_train_end(&m->training[k], &m->set->ivf[k]);
@@ -442,7 +398,6 @@ void build__end(struct nearest_index *x) {
     env->release(env, m->sample[k]);
   }
   env->release(env, m->keys);
-  env->release(env, m->gather.pairs);
   if (m->set && index_set_at(x, SET_MADE) == m->set) {
     atomic_store(&x->sets[SET_MADE], NULL);
     epoch_wait(&x->store->core.epoch);

@@ -663,6 +663,14 @@ static void compare_gather(struct compare *c, const struct page_rows *rows) {
   }
 }
 
+void compare__row(struct compare *c, int64_t key, const float *vector) {
+  emb_assert(c->width && c->gather.records < c->gather.record_room);
+  memcpy(gathered_vector(&c->gather), vector,
+         c->ask->segment->dim * sizeof *vector);
+  gathered__add(&c->gather, key, 0);
+  c->gather.is_live[c->gather.records - 1] = GATHER_LIVE;
+}
+
 void compare__page(struct compare *c, const struct page_rows *rows) {
   emb_assert(!epoch_outside());
   emb_assert(rows->first == 0 && rows->n <= c->core->layout.slots);

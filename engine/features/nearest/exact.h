@@ -123,6 +123,10 @@ void compare__rows(struct compare *c, const struct page_rows *rows);
 /* Compares or gathers the rows of a page.  Inside the epoch; call
 ** compare__blocks after leaving it. */
 void compare__page(struct compare *c, const struct page_rows *rows);
+/* Gathers a row that is known to be current, for several queries that want no
+** records; at most as many as a page has between two calls of
+** compare__blocks. */
+void compare__row(struct compare *c, int64_t key, const float *vector);
 /* Compares the gathered rows in whole blocks; all: also the rest.  Outside the
 ** epoch. */
 void compare__blocks(struct extents *e, int all);

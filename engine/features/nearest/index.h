@@ -12,6 +12,8 @@
 **   refresh.c    a pass over the lists, for rows changed by training steps
 **   load.c       loads the index from its file and brings it up to date
 **   save.c       writes the file (saved.h)
+**   measure.c    measures the recall; asked.c keeps queries for it
+**   effort.c     chooses how a search uses the index
 **   verify.c     the check that the index agrees with the table
 **   indexed.c    searches
 **
@@ -44,6 +46,7 @@
 **           failed       it could not be built; retried after a while
 **           loading      from its file
 **           sampling, training, filling      being built
+**           measuring    its recall, before it is used (measure.h)
 **           ready        searches use it.  When the table has grown fourfold a
 **                        new index is built next to the one in use
 ** THREADS   The observer: any session, under a key's latch.  The task: one
@@ -55,11 +58,15 @@
 #ifndef EMB_NEAREST_INDEX_H
 #define EMB_NEAREST_INDEX_H
 
+#include "asked.h"
 #include "engine/math/ivf/ivf.h"
+#include "engine/math/ivf/recall.h"
 #include "engine/storage/kernel/observe.h"
 #include "engine/table/scan/scan.h"
 #include "engine/table/session/session.h"
+#include "measure.h"
 #include "saved.h"
+#include "walk.h"
 
 #define INDEX_ROWS 1024       /* fewer are compared one by one */
 #define RECENT_PUTS 65536     /* rows put beyond these become dirty */
@@ -76,6 +83,7 @@ enum index_state {
   INDEX_SAMPLING,
   INDEX_TRAINING,
   INDEX_FILLING,
+  INDEX_MEASURING,
   INDEX_READY,
 };
 
@@ -102,10 +110,15 @@ struct index_set { /* the indexes of a store */
   uint64_t trained_rows; /* of the table when it was built */
   double trained_error;  /* mean square residual then; over all indexes */
   uint32_t users;        /* searches; use_lock */
+  /* The recall that was measured; written by the task under use_lock. */
+  struct recall_curve curves[EMB_SEGMENTS_MAX];
+  /* Since then, the task's: rows put into lists; queries asked until then. */
+  uint64_t changed[EMB_SEGMENTS_MAX], asked_seen[EMB_SEGMENTS_MAX];
 };
 
 struct building { /* build.c */
   struct index_set *set;
+  int is_loaded; /* from the file */
   float *sample[EMB_SEGMENTS_MAX];
   struct ivf_training training[EMB_SEGMENTS_MAX];
   int is_training[EMB_SEGMENTS_MAX];
@@ -113,10 +126,7 @@ struct building { /* build.c */
   size_t wanted, count, at, sampled;
   uint32_t removals[REMOVALS]; /* before the current piece of the fill */
   uint32_t segment;            /* being trained */
-  emb_scan *scan;              /* the owner's; other processes use */
-  struct gather gather;        /* keys of a part of the store's index */
-  uint32_t part;               /* number of the next part */
-  uint64_t gathered;           /* number of keys in `gather` done */
+  struct walk walk;
 };
 
 struct renewal { /* a pass over the lists, for dirty rows */
@@ -153,6 +163,7 @@ struct nearest_index {
   ** both.  Written by the task, which waits for the epoch before it frees the
   ** old one. */
   _Atomic(struct index_set *) sets[2];
+  struct asked asked[EMB_SEGMENTS_MAX];
 
   pthread_mutex_t use_lock;
   pthread_mutex_t lock; /* the task's; protects all that follows */
@@ -163,6 +174,8 @@ struct nearest_index {
   struct renewal sweep;
   struct loading loading;
   struct saving saving;
+  struct measuring measuring;
+  uint64_t measure_us; /* not before */
   int is_recents_turn; /* was it, in the last piece? */
   uint64_t again_us;   /* not before */
   emb_err why;         /* of INDEX_FAILED, INDEX_MEMORY */
@@ -175,6 +188,7 @@ struct nearest_index {
   /* For emb_stats; relaxed. */
   _Atomic int file_state; /* enum saved_state */
   _Atomic uint64_t rebuilds, saves, candidates, searches, bytes, indexed, lists;
+  _Atomic uint64_t promised, recall, measured_at, measured;
 };
 enum { SET_USED, SET_MADE };
 

@@ -14,6 +14,7 @@
 #include "engine/table/session/txn_map.h"
 #include "engine/table/rows/get.h"
 #include "candidates.h"
+#include "effort.h"
 #include "index.h"
 #include "nearest.h"
 
@@ -42,6 +43,7 @@ struct index_look {
   size_t extras, extra_room;
   size_t work; /* since the last poll for an interrupt */
   int is_full; /* there are too many extra keys */
+  struct effort effort;
   double rare; /* one key in this many is admitted, as far as known
                   beforehand */
 };
@@ -189,38 +191,12 @@ static int add_own(struct index_look *l) {
 
 /* ---- a query ------------------------------------------------------------- */
 
-/* Number of candidates to read: enough to make up for the error of the codes
-** (README.md has the figures). */
-static uint32_t candidates_for(const struct ask *ask, uint32_t bits) {
-  size_t k = ask->k;
-  size_t bit =
-      ask->segment->metric == EMB_COSINE ? 2 * (k * 16 + 128) : k * 16 + 128;
-  size_t more = bits == 8   ? k / 2 + 6
-                : bits == 4 ? k * 2 + 16
-                : bits == 2 ? k * 3 + 24
-                            : bit;
-  size_t all = k + more;
-  return all < (1u << 22) ? (uint32_t)all : 1u << 22;
-}
-
-/* A row that is near by its product need not be in a list whose centre is near,
-** and rows of length 1 are close to each other in many dimensions.  Such
-** metrics need more lists (README.md). */
-static uint32_t probes_for(const struct ask *ask, const struct ivf *ivf) {
-  uint32_t lists = ivf->centres.count, metric = ask->segment->metric;
-  uint32_t percent = metric == EMB_L2 ? 5 : metric == EMB_COSINE ? 13 : 12;
-  uint32_t probes =
-      ask->how.probes ? ask->how.probes : (uint32_t)ask->segment->index.probes;
-  return probes ? probes : lists * percent / 100 + 8;
-}
-
 /* The k nearest that a condition admits are farther away than the k nearest
 ** overall.  If one key in `rare` is admitted, the number of extra lists grows
 ** slowly with `rare`; README.md has the figures. */
-static uint64_t probes_among(const struct ask *ask, const struct ivf *ivf,
-                             double rare) {
+static uint64_t probes_among(const struct index_look *l, double rare) {
   double more = rare > RARE_FREE ? pow(rare / RARE_FREE, 1.0 / 3) : 1;
-  double probes = probes_for(ask, ivf) * more;
+  double probes = l->effort.probes * more;
   return probes < LISTS_MAX ? (uint64_t)probes : LISTS_MAX;
 }
 
@@ -233,8 +209,7 @@ static int is_asked_first(const struct index_look *l) {
 /* Is comparing the named rows by key faster than examining codes? */
 static int is_faster_by_key(const struct index_look *l) {
   uint64_t named = ask__named(l->ask), lists = l->ivf->centres.count;
-  double part =
-      (double)probes_among(l->ask, l->ivf, l->rare) / (double)(lists + !lists);
+  double part = (double)probes_among(l, l->rare) / (double)(lists + !lists);
   double codes = (double)local_count(l->ask->s) * (part < 1 ? part : 1);
   return named <= KEYS_FEW ||
          (named < UINT64_MAX && (double)named * CODES_PER_KEY < codes);
@@ -298,7 +273,7 @@ static uint32_t probes_after(const struct index_look *l,
                              const struct candidates *c) {
   const struct ask *ask = l->ask;
   double rare = (double)c->sampled / (c->admitted ? c->admitted : 1);
-  uint64_t want = probes_among(ask, l->ivf, rare);
+  uint64_t want = probes_among(l, rare);
   int far = ask->how.flags & EMB_NEAREST_WITHIN && c->fit >= ask->k;
   want = want * 3 / 4 > c->probes ? want : c->probes;
   if (l->best->counts[c->query] < ask->k && !far &&
@@ -328,10 +303,10 @@ static size_t not_enough(const struct index_look *l, struct candidates *all,
 
 static int look_for(struct index_look *l, struct candidates *all, size_t n,
                     int *done) {
-  uint32_t most = candidates_for(l->ask, l->ivf->form.bits);
+  uint32_t most = l->effort.rows ? l->effort.rows : 1;
   int rc = EMB_OK;
   for (size_t q = 0; q < n; q++) {
-    all[q].probes = (uint32_t)probes_among(l->ask, l->ivf, l->rare);
+    all[q].probes = (uint32_t)probes_among(l, l->rare);
     *done = *done &&
             (l->rare <= RARE_FREE || all[q].probes < l->ivf->centres.count / 2);
   }
@@ -380,7 +355,8 @@ static int look_into(struct nearest_index *x, struct index_set *set,
                          .x = x,
                          .ivf = &set->ivf[ask->how.segment],
                          .rare = rows_per_admitted(ask)};
-  if (is_faster_by_key(&l)) {
+  effort__choose(x, set, &ask->how, ask->n, ask->k, &l.effort);
+  if (l.effort.is_exact || is_faster_by_key(&l)) {
     return EMB_OK;
   }
   int rc = looking_begin(&l);
@@ -406,7 +382,38 @@ int indexed__table(const struct ask *ask, struct best *best, int *done) {
   if (!set) {
     return EMB_OK;
   }
+  asked__note(&x->asked[how->segment], ask->s->core->env, ask->queries, ask->n,
+              ask->segment->dim);
   int rc = look_into(x, set, ask, best, done);
   nearest__unuse(x, set);
   return rc;
+}
+
+void indexed__plan(const struct ask *ask, emb_search_plan *plan) {
+  struct nearest_index *x = nearest_of(ask->s->store);
+  uint32_t segment = ask->how.segment;
+  struct index_set *set = ask->segment->indexed ? nearest__use(x) : NULL;
+  *plan = (emb_search_plan){.is_exact = 1};
+  if (!set) {
+    const struct ivf_options *options = &ask->segment->index;
+    plan->recall = ask->how.recall > 0 ? ask->how.recall
+                   : ask->how.probes || !ask->segment->indexed
+                       ? 0
+                       : options->recall;
+    return;
+  }
+  struct effort effort;
+  effort__choose(x, set, &ask->how, 1, ask->k, &effort);
+  pthread_mutex_lock(&x->use_lock);
+  const struct recall_curve *curve = &set->curves[segment];
+  *plan = (emb_search_plan){.is_exact = effort.is_exact,
+                            .probes = effort.probes,
+                            .rows = effort.rows,
+                            .asked = curve->asked,
+                            .recall = effort.recall,
+                            .measured = (double)effort.point.mean,
+                            .least = (double)effort.point.least,
+                            .at = curve->measured};
+  pthread_mutex_unlock(&x->use_lock);
+  nearest__unuse(x, set);
 }

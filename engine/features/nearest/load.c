@@ -3,17 +3,18 @@
 ** load.c -- loads the indexes from their file and brings them up to date; see
 ** saved.h.
 **
-** 1  centres    and the number of lists.  From here on observers remove keys
+** 1  curves     of the recall, and the queries that were asked
+** 2  centres    and the number of lists.  From here on observers remove keys
 **               from the set being built, and recent rows are put into it
-** 2  lists      as saved
-** 3  bits       of rows that were in the wrong list
-** 4  keys       of the store's index, part by part.  A key missing from the
+** 3  lists      as saved
+** 4  bits       of rows that were in the wrong list
+** 5  keys       of the store's index, part by part.  A key missing from the
 **               lists becomes recent; a key above the mark or with its bit set
 **               becomes dirty
-** 5  strangers  keys in the lists that are not in the store's index die
+** 6  strangers  keys in the lists that are not in the store's index die
 **
 ** Events are recorded from the start, so a row added or changed during the load
-** is found either by its event or in step 4.  A row removed before its list was
+** is found either by its event or in step 5.  A row removed before its list was
 ** read is among the strangers.
 */
 #include <errno.h>
@@ -79,11 +80,12 @@ static int head_fits(const struct saved_head *head, uint64_t blocks) {
     struct ivf_form form;
     if (part->dim < 1 || part->dim > EMB_DIM_MAX || part->bits > 8 ||
         part->lists < 1 || part->lists > LISTS_MAX ||
-        part->groups > UINT32_MAX) {
+        part->asked > ASKED_KEPT || part->groups > UINT32_MAX) {
       return 0;
     }
     ivf_form_make(&form, part->dim, part->bits, part->metric);
-    bytes += (uint64_t)part->lists * part->dim * sizeof(float) +
+    bytes += sizeof(struct recall_curve) +
+             ((uint64_t)part->asked + part->lists) * part->dim * sizeof(float) +
              part->groups * saved_group_bytes(form.words, form.marks);
   }
   return bytes == head->bytes &&
@@ -292,6 +294,33 @@ static struct ivf *present_part(struct nearest_index *x) {
   return &x->making.set->ivf[l->head.parts[l->part].segment];
 }
 
+/* Reads the recall of one index. */
+static int load_recall(struct nearest_index *x) {
+  struct loading *l = &x->loading;
+  struct core *core = &x->store->core;
+  struct env *env = core->env;
+  const struct saved_part *part = &l->head.parts[l->part];
+  struct index_set *set = x->making.set;
+  size_t bytes = (size_t)part->asked * part->dim * sizeof(float);
+  float *asked = env->allocate(env, bytes + 1);
+  if (!asked) {
+    return err_set(&l->why, EMB_NOMEM, "out of memory");
+  }
+  int rc =
+      load_bytes(core, l, &set->curves[part->segment], sizeof *set->curves);
+  rc = rc ? rc : load_bytes(core, l, asked, bytes);
+  if (!rc) {
+    set->asked_seen[part->segment] = part->asked;
+    asked__set(&x->asked[part->segment], env, asked, part->asked, part->dim);
+  }
+  env->release(env, asked);
+  if (!rc && ++l->part == l->head.count) {
+    l->part = 0;
+    l->phase++;
+  }
+  return rc;
+}
+
 /* Reads the centres of one index; after the last, makes the set visible to
 ** observers. */
 static int load_centres(struct nearest_index *x) {
@@ -422,6 +451,9 @@ int load__piece(struct nearest_index *x, int *done) {
   emb_assert(l->is_on);
   *done = 0;
   switch (l->phase) {
+  case LOAD_CURVES:
+    rc = load_recall(x);
+    break;
   case LOAD_CENTRES:
     rc = load_centres(x);
     break;

@@ -126,12 +126,16 @@ static void nearest_free(emb_store *store) {
     nearest_observe__end(x);
     load__end(x, EMB_BUSY);
     if (x->s) {
+      measure__end(x);
       build__end(x);
     }
     drop_used(x);
     (void)nearest_observe__dirty(x, 0);
   }
   nearest_observe__clear(x);
+  for (uint32_t k = 0; k < EMB_SEGMENTS_MAX; k++) {
+    asked__free(&x->asked[k], store->core.env);
+  }
   free_buffers(x);
   pthread_mutex_destroy(&x->lock);
   pthread_mutex_destroy(&x->use_lock);
@@ -165,6 +169,7 @@ static void enter_state(struct nearest_index *x, enum index_state state) {
 /* The index cannot be built now: x->why says why. */
 static void give_up(struct nearest_index *x, enum index_state state) {
   struct env *env = x->store->core.env;
+  measure__end(x);
   build__end(x);
   enter_state(x, state);
   x->again_us = env->now_us(env) + AGAIN_US;
@@ -189,14 +194,39 @@ static void error_anew(struct nearest_index *x, struct index_set *set) {
   }
 }
 
+/* Notes the recall of the index that exceeds what it promises least; *spare: by
+** how much, so far. */
+static void note_recall(struct nearest_index *x,
+                        const struct recall_curve *curve, double *spare) {
+  double lowest = 1;
+  for (int k = 0; k < RECALL_KS; k++) {
+    const struct recall_point *point = &curve->points[RECALL_PROMISED][k];
+    double recall = point->probes ? (double)point->mean : 1;
+    lowest = recall < lowest ? recall : lowest;
+  }
+  if (curve->measured && lowest - curve->promised < *spare) {
+    *spare = lowest - curve->promised;
+    atomic_store_explicit(&x->promised,
+                          (uint64_t)(curve->promised * 1000 + 0.5),
+                          memory_order_relaxed);
+    atomic_store_explicit(&x->recall, (uint64_t)(lowest * 1000),
+                          memory_order_relaxed);
+    atomic_store_explicit(&x->measured_at, curve->measured,
+                          memory_order_relaxed);
+  }
+}
+
 static void note_figures(struct nearest_index *x) {
   struct index_set *set = index_set_at(x, SET_USED);
   uint64_t bytes = 0, rows = 0, lists = 0;
+  double spare = 2;
   for (uint32_t k = 0; set && k < x->store->core.schema.count; k++) {
     if (index_has(x, k)) {
       bytes += ivf_bytes(&set->ivf[k]);
+      bytes += asked__bytes(&x->asked[k], set->ivf[k].form.dim);
       rows += atomic_load_explicit(&set->ivf[k].rows, memory_order_relaxed);
       lists += set->ivf[k].centres.count;
+      note_recall(x, &set->curves[k], &spare);
     }
   }
   struct dirty *dirty = atomic_load(&x->dirty);
@@ -209,9 +239,8 @@ static void note_figures(struct nearest_index *x) {
 /* Puts the new set into use. */
 static void change_over(struct nearest_index *x) {
   struct index_set *set = x->making.set;
-  if (x->loading.is_on) {
-    load__end(x, EMB_OK);
-  } else {
+  measure__end(x);
+  if (!x->making.is_loaded) {
     set->trained_error = error_of(x, set);
     x->is_saved = 0;
     count_add(&x->rebuilds, 1);
@@ -276,6 +305,7 @@ static void index_anew(struct nearest_index *x) {
   epoch_wait(&x->store->core.epoch);
   save__end(x);
   load__end(x, EMB_BUSY);
+  measure__end(x);
   build__end(x);
   drop_used(x);
   nearest_observe__clear(x);
@@ -297,18 +327,28 @@ static int recent_piece(struct nearest_index *x) {
   return rc;
 }
 
-/* After an error in the load, the index is built. */
+/* Loads, builds or measures the next index.  After an error in the load, the
+** index is built. */
 static int load_or_make(struct nearest_index *x, int state) {
-  int done = 0;
-  if (state == INDEX_LOADING) {
-    if (load__piece(x, &done)) {
-      enter_state(x, INDEX_WAITING);
-    }
-  } else if (build__piece(x, &done)) {
+  int done = 0, rc = EMB_OK;
+  if (state == INDEX_LOADING && load__piece(x, &done)) {
+    enter_state(x, INDEX_WAITING);
+    return PIECE_MORE;
+  }
+  if (state == INDEX_MEASURING) {
+    rc = measure__piece(x, x->making.set, &done);
+  } else if (state != INDEX_LOADING) {
+    rc = build__piece(x, &done);
+  }
+  if (rc) {
     return -1;
   }
-  if (done) {
+  if (done && state == INDEX_MEASURING) {
     change_over(x);
+  } else if (done) {
+    x->making.is_loaded = state == INDEX_LOADING;
+    load__end(x, EMB_OK);
+    enter_state(x, INDEX_MEASURING);
   }
   return PIECE_MORE;
 }
@@ -325,7 +365,14 @@ static int ready_piece(struct nearest_index *x, struct index_set *set) {
   }
   if (is_worn(x, set) &&
       build__fits(x, 2 * (uint64_t)atomic_load(&x->store->core.count))) {
+    measure__end(x);
     return build__begin(x) ? -1 : PIECE_MORE;
+  }
+  if (!measure__rest_us(x, set)) {
+    int done;
+    return measure__piece(x, set, &done) ? -1
+           : x->store->core.step_mode    ? PIECE_MORE
+                                         : PIECE_DONE;
   }
   return PIECE_NONE;
 }
@@ -358,6 +405,7 @@ static int maintain_piece(struct nearest_index *x) {
 static void maintain_failed(struct nearest_index *x) {
   struct env *env = x->store->core.env;
   load__end(x, EMB_BUSY); /* the index is built instead */
+  measure__end(x);
   x->why = x->s->err;
   if (x->s->err.code == EMB_NOMEM) {
     atomic_store(&x->incomplete, 1); /* a row may be missing */
@@ -437,7 +485,9 @@ static uint64_t maintain_rest(struct pass *pass) {
   } else if (atomic_load(&x->state) == INDEX_READY) {
     uint64_t sweep = atomic_load(&x->behind) ? refresh__rest_us(x) : us;
     uint64_t save = save__rest_us(x);
+    uint64_t measure = measure__rest_us(x, index_set_at(x, SET_USED));
     us = sweep < save ? sweep : save;
+    us = measure < us ? measure : us;
   }
   pthread_mutex_unlock(&x->lock);
   return us;
@@ -467,8 +517,10 @@ static void nearest_close(emb_store *store) {
 
 static const char *nearest_state(emb_store *store) {
   static const char *const names[] = {
-      "off",      "waiting for rows", "more than memory=", "failed", "loading",
-      "sampling", "training",         "filling",           "ready"};
+      "off",      "waiting for rows", "more than memory=",
+      "failed",   "loading",          "sampling",
+      "training", "filling",          "measuring",
+      "ready"};
   struct nearest_index *x = nearest_of(store);
   int state = atomic_load(&x->state);
   if (any_index(x) && state == INDEX_OFF) { /* not looked at yet */
@@ -505,6 +557,10 @@ static void nearest_metrics(emb_store *store, struct metrics *to) {
   metric_count(to, "nearest_saved", &x->saves);
   metric_count(to, "nearest_queries", &x->searches);
   metric_count(to, "nearest_candidates", &x->candidates);
+  metric_count(to, "nearest_promised_permille", &x->promised);
+  metric_count(to, "nearest_recall_permille", &x->recall);
+  metric_count(to, "nearest_measured_at", &x->measured_at);
+  metric_count(to, "nearest_measured", &x->measured);
 }
 
 const struct feature feature_nearest = {

@@ -102,3 +102,21 @@ int local_snapshot_nearest(emb_snap *snap, const float *queries, size_t n,
   ask__end(&ask);
   return rc;
 }
+
+int local_nearest_plan(emb_session *s, uint32_t segment, size_t k,
+                       double recall, uint32_t probes, emb_search_plan *plan) {
+  const emb_nearest_how how = {
+      .segment = segment, .probes = probes, .recall = recall};
+  struct ask ask;
+  float none = 0;
+  int rc = session_begin(s);
+  if (rc) {
+    return rc;
+  }
+  rc = ask__begin(&ask, s, &none, 0, k, &how);
+  if (!rc) {
+    indexed__plan(&ask, plan);
+  }
+  ask__end(&ask);
+  return rc;
+}

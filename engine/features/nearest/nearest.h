@@ -13,5 +13,7 @@ int exact__table(const struct ask *ask, struct best *best);
 /* indexed.c: compares the rows that an index selects.  *done: 0: the index
 ** cannot answer, and `best` is incomplete. */
 int indexed__table(const struct ask *ask, struct best *best, int *done);
+/* As emb_nearest_plan, for the ask's conditions. */
+void indexed__plan(const struct ask *ask, emb_search_plan *plan);
 
 #endif

@@ -55,7 +55,7 @@ int index_set_valid(const struct nearest_index *x,
 static void check_building(const struct building *m) {
   emb_assert(m->sampled <= m->at && m->at <= m->count);
   emb_assert(m->count <= m->wanted);
-  emb_assert(m->gathered <= m->gather.count);
+  emb_assert(m->walk.gathered <= m->walk.gather.count);
 }
 
 static void check_loading(const struct nearest_index *x) {
@@ -87,6 +87,16 @@ static void check_sweep(const struct nearest_index *x) {
   emb_assert(sweep->old != atomic_load(&atomic_load(&x->dirty)->now));
 }
 
+static void check_measuring(const struct nearest_index *x) {
+  const struct measuring *m = &x->measuring;
+  emb_assert(m->set && (m->set == index_set_at(x, SET_USED) ||
+                        m->set == index_set_at(x, SET_MADE)));
+  emb_assert(index_has(x, m->segment));
+  emb_assert(m->rows <= m->read && m->read <= m->count);
+  emb_assert(m->count <= m->wanted && m->at <= m->n);
+  emb_assert(m->compares == (m->phase == MEASURE_PASS));
+}
+
 /* ---- states -------------------------------------------------------------- */
 
 int nearest_valid(const struct nearest_index *x) {
@@ -100,7 +110,8 @@ int nearest_valid(const struct nearest_index *x) {
   emb_assert(state != INDEX_READY || used);
   emb_assert(is_making == (x->making.set != NULL));
   emb_assert(!made || made == x->making.set);
-  emb_assert(state != INDEX_FILLING || made);
+  emb_assert((state != INDEX_FILLING && state != INDEX_MEASURING) || made);
+  emb_assert(!x->measuring.is_on || state >= INDEX_MEASURING);
   emb_assert((state == INDEX_LOADING) == x->loading.is_on);
   emb_assert(state == INDEX_READY || (!x->sweep.is_on && !x->saving.is_on));
   if (used) {
@@ -116,6 +127,9 @@ int nearest_valid(const struct nearest_index *x) {
   }
   if (x->sweep.is_on) {
     check_sweep(x);
+  }
+  if (x->measuring.is_on) {
+    check_measuring(x);
   }
   return 1;
 }

@@ -157,6 +157,7 @@ static void save_begin(struct nearest_index *x, const struct index_set *set) {
   }
   save_describe(x, set);
   save_behind(x);
+  s->measurements = atomic_load(&x->measured);
   x->changed = 0;
   s->is_on = 1;
 }
@@ -176,7 +177,21 @@ static void save_list(struct saving *s, struct ivf *ivf, uint32_t list) {
   }
 }
 
-/* Writes the next centre, the next list, or all bits. */
+/* Without memory for the sample of queries, it is left out. */
+static void save_recall(struct nearest_index *x, const struct index_set *set,
+                        struct saved_part *part) {
+  struct env *env = x->store->core.env;
+  float *asked =
+      env->allocate(env, (size_t)ASKED_KEPT * part->dim * sizeof *asked);
+  part->asked =
+      asked ? asked__copy(&x->asked[part->segment], asked, part->dim) : 0;
+  save_bytes(&x->saving, &set->curves[part->segment], sizeof *set->curves);
+  save_bytes(&x->saving, asked,
+             (size_t)part->asked * part->dim * sizeof *asked);
+  env->release(env, asked);
+}
+
+/* Writes the next curve, the next centre, the next list, or all bits. */
 static void save_some(struct nearest_index *x, struct index_set *set) {
   struct saving *s = &x->saving;
   if (s->phase == SAVE_BITS) {
@@ -186,8 +201,12 @@ static void save_some(struct nearest_index *x, struct index_set *set) {
     s->part = 0;
     s->phase++;
   } else {
-    struct ivf *ivf = &set->ivf[s->head.parts[s->part].segment];
-    if (s->row == ivf->centres.count) {
+    struct saved_part *part = &s->head.parts[s->part];
+    struct ivf *ivf = &set->ivf[part->segment];
+    if (s->phase == SAVE_CURVES) {
+      save_recall(x, set, part);
+      s->part++;
+    } else if (s->row == ivf->centres.count) {
       s->row = 0;
       s->part++;
     } else if (s->phase == SAVE_CENTRES) {
@@ -234,7 +253,7 @@ static void save_end(struct nearest_index *x) {
   x->save_us = core->step_mode ? 0 : env->now_us(env) + pause;
   x->saved_mark = s->head.mark;
   x->saved_rows = (uint64_t)atomic_load(&core->count);
-  x->is_saved = 1;
+  x->is_saved = atomic_load(&x->measured) == s->measurements;
   count_add(&x->saves, 1);
   save_note_state(x, 0);
   save_release(x);

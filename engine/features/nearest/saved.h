@@ -3,8 +3,9 @@
 ** saved.h -- the file of a store's indexes; FORMAT.md has it byte by byte.
 **
 ** FILE     `nearest`, in blocks of ckpt/blocks.h: a head, then one stream of
-**          bytes: the centres of each index, the lists of each, and bits of
-**          keys by hash.  Written as `nearest-new`, synced, renamed.
+**          bytes: the recall curve of each index and a sample of the queries
+**          asked, the centres of each, the lists of each, and bits of keys by
+**          hash.  Written as `nearest-new`, synced, renamed.
 ** MARK     A page of the log.  All pages below it were durable, and therefore
 **          no longer changed, when the save began.  A row whose record is
 **          below the mark was in the lists with its current value, or its bit
@@ -26,15 +27,18 @@
 #define EMB_NEAREST_SAVED_H
 
 #include "engine/storage/ckpt/blocks.h"
+#include "asked.h"
 #include "engine/math/ivf/ivf.h"
+#include "engine/math/ivf/recall.h"
 
 #define NEAREST_NAME "nearest"
 #define NEAREST_NEW "nearest-new"
-#define SAVED_MAGIC "EMBIVF01"
+#define SAVED_MAGIC "EMBIVF02"
 
 struct saved_part { /* one index */
   uint32_t segment, dim, bits, metric, base, lists;
-  uint64_t groups; /* blocks of 16 entries */
+  uint64_t groups;        /* blocks of 16 entries */
+  uint32_t asked, unused; /* queries that were asked */
 };
 struct saved_head {
   char magic[8];
@@ -47,8 +51,8 @@ struct saved_head {
   uint32_t count, unused;
   struct saved_part parts[EMB_SEGMENTS_MAX];
 };
-_Static_assert(sizeof(struct saved_part) == 32 &&
-                   sizeof(struct saved_head) == 72 + 32 * EMB_SEGMENTS_MAX,
+_Static_assert(sizeof(struct saved_part) == 40 &&
+                   sizeof(struct saved_head) == 72 + 40 * EMB_SEGMENTS_MAX,
                "as in FORMAT.md");
 
 #define STREAM_BYTES (BLOCK_BYTES - 16) /* per block */
@@ -65,7 +69,7 @@ enum saved_state {
   SAVED_UNWRITABLE,
 };
 
-enum { SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
+enum { SAVE_CURVES, SAVE_CENTRES, SAVE_LISTS, SAVE_BITS, SAVE_DONE };
 struct saving {
   int is_on;
   struct blocks to;
@@ -74,9 +78,17 @@ struct saving {
   uint64_t *bits; /* head.bits of them */
   uint32_t phase, part, row, list;
   uint64_t began_us;
+  uint64_t measurements; /* of the recall, when the save began */
 };
 
-enum { LOAD_CENTRES, LOAD_LISTS, LOAD_BITS, LOAD_KEYS, LOAD_STRANGERS };
+enum {
+  LOAD_CURVES,
+  LOAD_CENTRES,
+  LOAD_LISTS,
+  LOAD_BITS,
+  LOAD_KEYS,
+  LOAD_STRANGERS
+};
 struct loading {
   int is_on;
   struct env_file *file;

@@ -149,14 +149,14 @@ struct ivf_asked {
 };
 struct ivf_candidate {
   float estimate;
-  uint32_t unused;
+  uint32_t at; /* position of its list, in the order of the search */
   int64_t key;
 };
 struct ivf_search { /* of one thread; kept from one query to the next */
   struct ivf *ivf;
   float *query, *part; /* prepared; minus a centre */
   float *scores;       /* of the centres */
-  uint32_t *order;
+  uint32_t *order, *positions;
   int8_t *rounded;
   struct ivf_candidate *found;
   size_t n, room;
@@ -171,5 +171,10 @@ void ivf_search_free(struct ivf_search *search);
 /* Sets search->found[0..n) to the candidates, in no order; without codes, all
 ** entries of the lists.  A key being moved may be found twice.  EMB_NOMEM. */
 int ivf_search(struct ivf_search *search, const struct ivf_asked *asked);
+/* Sets at[i] to the position of the list of key i among the lists in the order
+** in which a search for the query probes them; UINT32_MAX: it is in none.  For
+** the maintainer. */
+void ivf_positions(struct ivf_search *search, const float *query,
+                   const int64_t *keys, size_t n, uint32_t *at);
 
 #endif

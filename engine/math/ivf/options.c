@@ -11,6 +11,8 @@
 #include "engine/emb.h"
 #include "lists.h"
 
+#define RECALL_DEFAULT 0.95
+
 #define NAMED(name_, value_, high_)                                            \
   {                                                                            \
     .name = #name_, .at = offsetof(struct ivf_options, name_),                 \
@@ -26,6 +28,9 @@ static const struct param ivf_params[] = {
      .high = 1 << 30,
      .whole = 1,
      .is = PARAM_MIB},
+    {.name = "recall",
+     .at = offsetof(struct ivf_options, recall),
+     .high = 0.999},
     {.name = NULL}};
 static const struct param ivf_common[] = {{.name = NULL}};
 static const struct param_kind ivf_kinds[] = {{"ivf", ivf_params},
@@ -52,6 +57,14 @@ int ivf_parse(struct ivf_options *options, const char *text, emb_err *err) {
   if (!rc && (code > 4 || code == 3) && code != 8) {
     rc = err_set(err, EMB_RANGE, "ivf: code must be 8, 4, 2, 1 or none, got %u",
                  code);
+  }
+  if (!rc && options->probes > 0 && options->recall > 0) {
+    rc = err_set(err, EMB_RANGE,
+                 "ivf: give probes or recall, not both: a fixed number of "
+                 "lists promises no recall");
+  }
+  if (!rc && options->probes == 0 && options->recall == 0) {
+    options->recall = RECALL_DEFAULT;
   }
   return rc;
 }

@@ -22,9 +22,10 @@ int ivf_search_init(struct ivf_search *search, struct ivf *ivf) {
   search->part = env->allocate(env, dim * sizeof(float));
   search->scores = env->allocate(env, lists * sizeof(float));
   search->order = env->allocate(env, lists * sizeof(uint32_t));
+  search->positions = env->allocate(env, lists * sizeof(uint32_t));
   search->rounded = env->allocate(env, ivf->form.words * UINT64_C(32) + 4);
   int good = search->query && search->part && search->scores && search->order &&
-             search->rounded;
+             search->positions && search->rounded;
   if (!good) {
     ivf_search_free(search);
   }
@@ -38,6 +39,7 @@ void ivf_search_free(struct ivf_search *search) {
     env->release(env, search->part);
     env->release(env, search->scores);
     env->release(env, search->order);
+    env->release(env, search->positions);
     env->release(env, search->rounded);
     env->release(env, search->found);
   }
@@ -220,8 +222,9 @@ static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
 
 /* Without codes: takes all live entries, for which there is room. */
 static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
-                      uint32_t number) {
+                      uint32_t at) {
   struct lists *lists = &search->ivf->lists;
+  uint32_t number = search->order[at];
   struct ivf_list *list = &lists->all[number];
   ivf__list_enter(list);
   for (uint32_t b = list->first; b != BLOCK_NONE;
@@ -238,7 +241,7 @@ static void take_list(struct ivf_search *search, const struct ivf_asked *asked,
       int64_t key = keys[__builtin_ctz(live)];
       if (asked->admitted || admits_key(asked, key)) {
         search->found[search->n++] =
-            (struct ivf_candidate){search->scores[number], 0, key};
+            (struct ivf_candidate){search->scores[number], at, key};
       }
     }
   }
@@ -272,10 +275,10 @@ static void prefetch_block(const struct lists *lists, uint32_t block) {
 }
 
 static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
-                      const struct ivf_probe *probe, uint32_t number,
+                      const struct ivf_probe *probe, uint32_t at,
                       float *limit) {
   struct lists *lists = &search->ivf->lists;
-  struct ivf_list *list = &lists->all[number];
+  struct ivf_list *list = &lists->all[search->order[at]];
   float to[IVF_BLOCK];
   ivf__list_enter(list);
   uint32_t next = list->first;
@@ -303,7 +306,7 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
       int64_t key = lists_keys(lists, b)[slot];
       if (to[slot] < *limit && (asked->admitted || admits_key(asked, key))) {
         emb_assert(search->n < search->room);
-        search->found[search->n++] = (struct ivf_candidate){to[slot], 0, key};
+        search->found[search->n++] = (struct ivf_candidate){to[slot], at, key};
         if (search->n == search->room) {
           *limit = keep_nearest(search, asked->most);
         }
@@ -338,9 +341,9 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
   for (uint32_t i = 0; !rc && i < probes; i++) {
     if (ivf->form.bits) {
       probe_list(search, &probe, search->order[i], i == 0, &step, &sum);
-      scan_list(search, asked, &probe, search->order[i], &limit);
+      scan_list(search, asked, &probe, i, &limit);
     } else {
-      take_list(search, asked, search->order[i]);
+      take_list(search, asked, i);
     }
   }
   if (!rc && ivf->form.bits && search->n > asked->most) {
@@ -348,4 +351,25 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
   }
   search->probed = probes;
   return rc;
+}
+
+void ivf_positions(struct ivf_search *search, const float *query,
+                   const int64_t *keys, size_t n, uint32_t *at) {
+  struct ivf *ivf = search->ivf;
+  memcpy(search->query, query, ivf->form.dim * sizeof(float));
+  uint32_t lists = ivf__prepare(&ivf->form, search->query)
+                       ? choose_lists(search, ivf->centres.count)
+                       : 0;
+  memset(search->positions, 0xff, ivf->centres.count * sizeof(uint32_t));
+  for (uint32_t i = 0; i < lists; i++) {
+    search->positions[search->order[i]] = i;
+  }
+  for (size_t i = 0; i < n; i++) {
+    uint32_t place = ivf__places_find(&ivf->places, keys[i]);
+    at[i] = UINT32_MAX;
+    if (place != PLACE_NONE) {
+      const struct ivf_head *head = lists_head(&ivf->lists, place / IVF_BLOCK);
+      at[i] = search->positions[head->list];
+    }
+  }
 }

@@ -43,7 +43,7 @@
 ** [calls.def] or in the meaning of a call's arguments.  Processes with
 ** different versions do not serve each other, and report it [hello.h]. */
 #ifndef SLOT_VERSION /* a test defines another */
-#define SLOT_VERSION 8
+#define SLOT_VERSION 9
 #endif
 /* Not resident until touched: a batch touches only what it needs. */
 #define SLOT_DATA_BYTES ((size_t)4 << 20)

@@ -239,6 +239,7 @@ class Table:
         *,
         column: str | None = None,
         exact: bool = False,
+        recall: float | None = None,
         probes: int | None = None,
         radius: float | None = None,
         threads: int | None = None,
@@ -251,7 +252,9 @@ class Table:
         queries  float32 [queries, dim]; or [dim]: one query
         column   the vector column; default: the first
         exact    compare every row, even if there is an index
-        probes   how many lists of the index to search
+        recall   share of the nearest rows to find with an index, on average over queries,
+                 above 0 and at most 1; default: the index's
+        probes   how many lists of the index to search, instead of `recall`
         radius   only rows at this distance or less
         among    only rows with these keys
 
@@ -269,6 +272,7 @@ class Table:
         chosen = [
             ("column", column),
             ("mode", "exact" if exact else None),
+            ("recall", recall),
             ("probes", probes),
             ("radius", radius),
             ("threads", threads),

@@ -14,6 +14,7 @@ enum {
   DIM = 24,
   PARTS = 3, /* l2, cosine, dot */
   CLUSTERS = 60,
+  SOME_LISTS = 22, /* a fifth */
   K = 10
 };
 static const uint32_t dims[PARTS] = {8, 10, 6}, firsts[PARTS] = {0, 8, 18};
@@ -340,8 +341,11 @@ static void recall_with(const char *index, double some_lists,
   if (settle(store, "ready"))
     for (uint32_t segment = 0; segment < PARTS; segment++) {
       emb_nearest_how how = {.segment = segment};
-      struct recall some = {0}, all = {0}, exact = {0};
+      struct recall promised = {0}, some = {0}, all = {0}, exact = {0};
+      for (int i = 0; i < 30; i++) /* with the index, or exact */
+        ask(s, rows, &how, 4, &promised);
       int64_t queries = help_stat(store, "nearest_queries");
+      how.probes = SOME_LISTS;
       for (int i = 0; i < 30; i++)
         ask(s, rows, &how, 4, &some);
       CHECK_EQ_INT(help_stat(store, "nearest_queries") - queries, 120);
@@ -355,9 +359,11 @@ static void recall_with(const char *index, double some_lists,
       CHECK_EQ_INT(help_stat(store, "nearest_queries") - queries, 240);
       if (!all_of(CHECK(recall_of(&some) >= some_lists),
                   CHECK(recall_of(&all) >= all_lists),
-                  CHECK(recall_of(&exact) == 1)))
-        printf("%s %s: recall %.4f, of all lists %.4f\n", index,
-               metrics[segment], recall_of(&some), recall_of(&all));
+                  CHECK(recall_of(&exact) == 1)) ||
+          !CHECK(recall_of(&promised) >= 0.93))
+        printf("%s %s: recall %.4f, of some lists %.4f, of all %.4f\n", index,
+               metrics[segment], recall_of(&promised), recall_of(&some),
+               recall_of(&all));
     }
   help_close(store, s);
 }
@@ -440,7 +446,8 @@ static void random_run(const char *index, uint64_t memory) {
   int64_t queries = help_stat(store, "nearest_queries");
   for (uint32_t segment = 0; segment < PARTS; segment++)
     for (int i = 0; i < 20; i++)
-      ask(s, rows, &(emb_nearest_how){.segment = segment}, 4, &at_last);
+      ask(s, rows, &(emb_nearest_how){.segment = segment, .probes = SOME_LISTS},
+          4, &at_last);
   CHECK_EQ_INT(help_stat(store, "nearest_queries") - queries, 240);
   if (!all_of(CHECK(recall_of(&at_last) >= 0.95),
               CHECK(recall_of(&recall) >= 0.85), 1))
@@ -471,7 +478,7 @@ TEST_OF_ONE_THREAD(steps_are_followed) {
     CHECK(help_stat(store, "nearest_behind") > KEYS / 4);
     settle(store, "ready");
     for (int i = 0; i < 40; i++)
-      ask(s, rows, &(emb_nearest_how){0}, 4, &recall);
+      ask(s, rows, &(emb_nearest_how){.probes = SOME_LISTS}, 4, &recall);
     for (int i = 0; i < 40; i++)
       ask(s, rows, &(emb_nearest_how){.probes = 65535}, 4, &all);
     if (!all_of(CHECK(recall_of(&recall) >= 0.95),

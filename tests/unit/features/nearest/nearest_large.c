@@ -112,10 +112,11 @@ static void many(const char *index) {
   if (!near_open(help_path("s"), index, EMB_OPEN_STEP, &store, &s) ||
       !near_put(s, &model, 0, NEAR_KEYS, 1) || !near_settle(store))
     return;
-  same_in_one_call(s, (emb_nearest_how){0});
+  same_in_one_call(s, (emb_nearest_how){.probes = 10});
   same_in_one_call(s, (emb_nearest_how){.probes = 40});
   same_in_one_call(
-      s, (emb_nearest_how){.flags = EMB_NEAREST_RANGE, .lo = 100, .hi = 2500});
+      s, (emb_nearest_how){
+             .flags = EMB_NEAREST_RANGE, .lo = 100, .hi = 2500, .probes = 10});
   CHECK(help_stat(store, "nearest_queries") >= 6 * ASKED);
   CHECK(near_recall(s, &model, 20) >= 0.95);
   help_close(store, s);

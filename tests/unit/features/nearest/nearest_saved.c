@@ -63,7 +63,7 @@ static void answer(emb_session *s, struct answers *to) {
   for (int64_t i = 0; i < ASKED; i++)
     near_vector(queries + i * NEAR_DIM, 500000 + i, 1);
   OK(s, emb_nearest(
-            s, queries, ASKED, NEAR_K, NULL,
+            s, queries, ASKED, NEAR_K, &(emb_nearest_how){.probes = 10},
             &(emb_neighbours){to->keys, to->distances, counts, NULL, NULL}));
 }
 

@@ -99,7 +99,7 @@ TEST(building) {
   CHECK_FIRES(m->sampled = m->at + 1; nearest_valid(x));
   CHECK_FIRES(m->at = m->count + 1; nearest_valid(x));
   CHECK_FIRES(m->wanted = m->count - 1; nearest_valid(x));
-  CHECK_FIRES(m->gathered = 1; nearest_valid(x));
+  CHECK_FIRES(m->walk.gathered = 1; nearest_valid(x));
   CHECK_FIRES(m->set = NULL; nearest_valid(x));
   CHECK_FIRES(build__begin(x));
   CHECK_FIRES(load__begin(x));
@@ -110,6 +110,27 @@ TEST(building) {
   step_to(INDEX_FILLING);
   CHECK_FIRES(build__free_set(x, m->set));
   CHECK_FIRES(x->sets[SET_MADE] = x->sets[SET_USED]; nearest_valid(x));
+  CHECK_FIRES(x->measuring.is_on = 1; nearest_valid(x));
+  help_close(store, s);
+}
+
+/* While its recall is measured. */
+TEST(measuring) {
+  if (!begin("measuring") || !step_to(INDEX_MEASURING)) {
+    return;
+  }
+  struct measuring *m = &x->measuring;
+  while (!m->is_on) {
+    steps(1);
+  }
+  CHECK_FIRES(x->sets[SET_MADE] = NULL; nearest_valid(x));
+  CHECK_FIRES(m->set = NULL; nearest_valid(x));
+  CHECK_FIRES(m->segment = 1; nearest_valid(x));
+  CHECK_FIRES(m->rows = m->read + 1; nearest_valid(x));
+  CHECK_FIRES(m->read = m->count + 1; nearest_valid(x));
+  CHECK_FIRES(m->wanted = m->count - 1; nearest_valid(x));
+  CHECK_FIRES(m->at = m->n + 1; nearest_valid(x));
+  CHECK_FIRES(m->compares = !m->compares; nearest_valid(x));
   help_close(store, s);
 }
 
@@ -244,6 +265,7 @@ TEST(comparing) {
   CHECK_FIRES(compare__rows(&few, &rows));
   CHECK_FIRES(enter(); rows.first = 1; compare__rows(&few, &rows));
   CHECK_FIRES(ask__take(&ask, &few.best, 1, 1, 1));
+  CHECK_FIRES(compare__row(&few, 1, queries));
   CHECK_FIRES(candidates__find(&ask, NULL, NULL, 0, 1, 0));
   CHECK_FIRES(candidates__find(&ask, NULL, NULL, 1, 0, 0));
   compare__free(&few);

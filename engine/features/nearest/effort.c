@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+**
+** effort.c -- see effort.h.
+**
+** COST   In nanoseconds of processor time, as measured with tables in memory.
+**        It only needs to tell which of two ways is faster where they differ
+**        by much.  On disk, a row costs what it takes to read.
+*/
+#include "effort.h"
+
+#include <math.h>
+
+#include "engine/emb.h"
+
+#define ROWS_MAX (1u << 22)
+
+/* A pass over all rows, for each byte of a record; a code, for each byte, and
+** besides; a list; a candidate, looked up and compared, for each byte of its
+** vector, and besides. */
+#define PASS_BYTE_NS 0.045
+#define CODE_BYTE_NS 0.09
+#define CODE_NS 0.3
+#define LIST_NS 120.0
+#define ROW_BYTE_NS 0.3
+#define ROW_NS 140.0
+/* A product of two elements, where many queries are compared at once. */
+#define PRODUCT_NS 0.017
+/* Read from disk, in sequence and at random. */
+#define DISK_BYTE_NS 0.6
+#define DISK_READ_NS 12000.0
+
+uint32_t effort__extra(uint32_t metric, uint32_t bits, size_t k) {
+  size_t bit = metric == EMB_COSINE ? 2 * (k * 16 + 128) : k * 16 + 128;
+  size_t extra = bits == 8   ? k / 2 + 6
+                 : bits == 4 ? k * 2 + 16
+                 : bits == 2 ? k * 3 + 24
+                             : bit;
+  return bits == 0 ? 0 : extra < ROWS_MAX ? (uint32_t)extra : ROWS_MAX;
+}
+
+static uint32_t rows_usual(const struct ivf *ivf, size_t k) {
+  size_t rows = k + effort__extra(ivf->form.metric, ivf->form.bits, k);
+  return rows < ROWS_MAX ? (uint32_t)rows : ROWS_MAX;
+}
+
+/* The share of the table's extents that is on disk only. */
+static double share_away(const struct core *core) {
+  uint64_t first = atomic_load(&core->log.first);
+  uint64_t end = (atomic_load(&core->log.tail) >> core->layout.extent_bits) + 1;
+  double share = (double)atomic_load(&core->log.resident) /
+                 (double)(end > first ? end - first : 1);
+  return share < 1 ? 1 - share : 0;
+}
+
+/* Per query, of n. */
+static double exact_ns(const struct core *core, const struct ivf *ivf,
+                       double away, size_t n) {
+  double pass =
+      core->layout.rec_bytes * (PASS_BYTE_NS + away * DISK_BYTE_NS) / (double)n;
+  double products = n > 1 ? ivf->form.dim * PRODUCT_NS : 0;
+  return (double)atomic_load(&core->count) * fmax(pass, products);
+}
+
+static double indexed_ns(const struct ivf *ivf, const struct effort *effort,
+                         double away) {
+  double rows = (double)atomic_load_explicit(&ivf->rows, memory_order_relaxed);
+  double code = (double)ivf_code_bytes(&ivf->form) * CODE_BYTE_NS + CODE_NS;
+  double vector = ivf->form.dim * sizeof(float);
+  double lists = ivf->centres.count, part = effort->probes / lists;
+  double compared = ivf->form.bits ? effort->rows : rows;
+  compared = compared < rows * part ? compared : rows * part;
+  return lists * vector * PASS_BYTE_NS + effort->probes * LIST_NS +
+         (ivf->form.bits ? rows * part * code : 0) +
+         compared * (vector * ROW_BYTE_NS + ROW_NS + away * DISK_READ_NS);
+}
+
+/* The curve holds for searches without conditions.  With some, the nearest rows
+** are farther away: half of the misses are permitted. */
+static int has_conditions(const emb_nearest_how *how) {
+  return how->filter ||
+         (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
+}
+
+void effort__choose(struct nearest_index *x, struct index_set *set,
+                    const emb_nearest_how *how, size_t n, size_t k,
+                    struct effort *effort) {
+  const struct ivf *ivf = &set->ivf[how->segment];
+  const struct ivf_options *options =
+      &x->store->core.schema.segments[how->segment].index;
+  struct recall_point point = {0};
+  uint32_t probes = how->probes       ? how->probes
+                    : how->recall > 0 ? 0
+                                      : (uint32_t)options->probes;
+  if (probes) {
+    *effort = (struct effort){.probes = probes, .rows = rows_usual(ivf, k)};
+    if (!how->probes) {
+      pthread_mutex_lock(&x->use_lock);
+      (void)recall_pick(&set->curves[how->segment], 0, k, &effort->point);
+      pthread_mutex_unlock(&x->use_lock);
+    }
+    return;
+  }
+  double recall = how->recall > 0 ? how->recall : options->recall;
+  int good = 0;
+  pthread_mutex_lock(&x->use_lock);
+  if (has_conditions(how)) {
+    good = recall_pick(&set->curves[how->segment], (1 + recall) / 2, k, &point);
+  }
+  good = good || recall_pick(&set->curves[how->segment], recall, k, &point);
+  pthread_mutex_unlock(&x->use_lock);
+  *effort =
+      (struct effort){.probes = point.probes,
+                      .rows = point.rows < ROWS_MAX ? point.rows : ROWS_MAX,
+                      .recall = recall,
+                      .point = point};
+  double away = share_away(&x->store->core);
+  effort->is_exact = !good || indexed_ns(ivf, effort, away) >
+                                  exact_ns(&x->store->core, ivf, away, n);
+}
