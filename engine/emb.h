@@ -917,12 +917,12 @@ typedef struct emb_nearest_how {
   uint32_t threads; /* maximum number; 0: one per processor */
   int64_t lo, hi;
   double least, most;
+  double recall; /* to reach, up to 1; 0: the index's own.  Not with probes */
   const int64_t *keys; /* in ascending order, without repetition */
   size_t key_count;
   const int64_t *apart; /* n keys or NULL: the row with key apart[i] is not a
                            neighbour of query i */
   const struct emb_filter *filter; /* NULL, or only rows that it admits */
-  double recall; /* to reach, up to 1; 0: the index's own.  Not with probes */
 } emb_nearest_how;
 
 /* The result: query i's neighbours from element i*k on, nearest first, and at

@@ -52,7 +52,9 @@ static void measure_release(struct nearest_index *x) {
 }
 
 void measure__end(struct nearest_index *x) {
-  if (x->measuring.is_on) {
+  struct measuring *m = &x->measuring;
+  if (m->is_on) {
+    m->set->changed[m->segment] += m->changed;
     measure_release(x);
   }
   memset(&x->measuring, 0, sizeof x->measuring);
@@ -84,7 +86,8 @@ static int measure_begin(struct nearest_index *x, struct index_set *set,
   m->is_on = 1;
   m->set = set;
   m->segment = segment;
-  m->began_us = env->now_us(env);
+  m->changed = set->changed[segment];
+  set->changed[segment] = 0; /* later changes count against this one */
   m->wanted = rows < MEASURE_ROWS ? rows : MEASURE_ROWS;
   m->keys = env->allocate(env, (m->wanted + 1) * sizeof *m->keys);
   m->queries =
@@ -347,6 +350,7 @@ static int measure_publish(struct nearest_index *x, int *done) {
   struct index_set *set = m->set;
   struct recall_curve curve;
   uint32_t segment = m->segment;
+  m->changed = 0;
   recall_choose(&m->recall, &curve);
   curve.measured = env->wall_s(env);
   curve.measured += !curve.measured;
@@ -354,9 +358,8 @@ static int measure_publish(struct nearest_index *x, int *done) {
   set->curves[segment] = curve;
   pthread_mutex_unlock(&x->use_lock);
   set->asked_seen[segment] = m->seen;
-  set->changed[segment] = 0;
   x->measure_us = env->now_us(env);
-  uint64_t rest = (x->measure_us - m->began_us) * REST_TIMES;
+  uint64_t rest = m->worked_us * REST_TIMES;
   x->measure_us += rest > REST_US ? rest : REST_US;
   count_add(&x->measured, 1);
   x->is_saved = 0;
@@ -393,17 +396,8 @@ uint64_t measure__rest_us(struct nearest_index *x, struct index_set *set) {
                                                           : x->measure_us - now;
 }
 
-int measure__piece(struct nearest_index *x, struct index_set *set, int *done) {
+static int measure_phase(struct nearest_index *x, int *done) {
   struct measuring *m = &x->measuring;
-  *done = 0;
-  if (m->is_on && m->set != set) {
-    measure__end(x);
-  }
-  if (!m->is_on) {
-    uint32_t next = measure_next(x, set, 0);
-    *done = next == x->store->core.schema.count;
-    return *done ? EMB_OK : measure_begin(x, set, next);
-  }
   switch (m->phase) {
   case MEASURE_READING:
     return m->read < m->count ? read_piece(x) : pass_begin(x);
@@ -414,4 +408,22 @@ int measure__piece(struct nearest_index *x, struct index_set *set, int *done) {
   default:
     return codes_piece(x, done);
   }
+}
+
+int measure__piece(struct nearest_index *x, struct index_set *set, int *done) {
+  struct measuring *m = &x->measuring;
+  struct env *env = x->store->core.env;
+  uint64_t began = env->now_us(env);
+  *done = 0;
+  if (m->is_on && m->set != set) {
+    measure__end(x);
+  }
+  if (!m->is_on) {
+    uint32_t next = measure_next(x, set, 0);
+    *done = next == x->store->core.schema.count;
+    return *done ? EMB_OK : measure_begin(x, set, next);
+  }
+  int rc = measure_phase(x, done);
+  m->worked_us += env->now_us(env) - began;
+  return rc;
 }

@@ -44,8 +44,9 @@ struct measuring {
   int is_on;
   struct index_set *set;
   uint32_t segment, phase;
-  uint64_t began_us;
-  uint64_t seen; /* queries asked until then */
+  uint64_t worked_us; /* so far */
+  uint64_t changed;   /* set->changed when it began */
+  uint64_t seen;      /* queries asked until then */
   float *queries;
   int64_t *keys; /* of the rows that are queries */
   size_t wanted, count, read;

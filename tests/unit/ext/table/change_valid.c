@@ -53,7 +53,7 @@ static void an_update(struct ext_change *c) {
 /* More NULLs than there are columns. */
 #define NULLS                                                                  \
   ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
-  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
 
 TEST(changes) {
   sqlite3 *db = sql_connect(":memory:", 0);
