@@ -147,6 +147,47 @@ static size_t take_asked(struct measuring *m, struct asked *asked,
   return kept < MEASURE_ASKED ? 0 : kept;
 }
 
+static int prepare_recall(struct nearest_index *x) {
+  struct measuring *m = &x->measuring;
+  struct env *env = x->store->core.env;
+  const struct ivf *ivf = measured_ivf(m);
+  const struct ivf_options *options =
+      &x->store->core.schema.segments[m->segment].index;
+  struct recall_form form = {.queries = {m->rows, m->n - m->rows},
+                             .lists = ivf->centres.count,
+                             .promised = options->recall,
+                             .probes = (uint32_t)options->probes,
+                             .is_exact = ivf->form.dim * ivf->form.bits >= 64};
+  for (int k = 0; k < RECALL_KS; k++) {
+    form.extra[k] =
+        effort__extra(ivf->form.metric, ivf->form.bits, recall_ks[k]);
+  }
+  return recall_begin(&m->recall, env, &form) ? EMB_OK
+                                              : measure_memory_short(x);
+}
+
+/* Chooses lists, and makes room for the candidates of a query. */
+static int codes_begin(struct nearest_index *x) {
+  struct measuring *m = &x->measuring;
+  struct env *env = x->store->core.env;
+  recall_choose_lists(&m->recall);
+  m->candidate_room = recall_rows(&m->recall);
+  m->candidates =
+      env->allocate(env, (m->candidate_room + 1) * sizeof *m->candidates);
+  m->at = 0;
+  m->phase = MEASURE_CODES;
+  return m->candidates ? EMB_OK : measure_memory_short(x);
+}
+
+/* Hardly any row has a distance, as in a table of zeros under cosine: the curve
+** has no points, and searches compare all rows. */
+static int nothing_to_measure(struct nearest_index *x) {
+  struct measuring *m = &x->measuring;
+  m->rows = m->n = 0;
+  int rc = prepare_recall(x);
+  return rc ? rc : codes_begin(x);
+}
+
 /* Adds queries that were asked, and prepares the pass over all rows. */
 static int pass_begin(struct nearest_index *x) {
   struct measuring *m = &x->measuring;
@@ -157,6 +198,9 @@ static int pass_begin(struct nearest_index *x) {
   const emb_nearest_how how = {.segment = m->segment};
   m->seen = asked__seen(asked);
   m->n = m->rows + take_asked(m, asked, dim);
+  if (m->n <= FEW_QUERIES) { /* which compare__row does not take */
+    return nothing_to_measure(x);
+  }
   m->near = env->allocate(env, (m->n + 1) * MEASURE_K * sizeof *m->near);
   m->far = env->allocate(env, (m->n + 1) * MEASURE_K * sizeof *m->far);
   m->counts = env->allocate(env, (m->n + 1) * sizeof *m->counts);
@@ -180,28 +224,15 @@ static int pass_begin(struct nearest_index *x) {
 /* The pass has ended: prepares the search for the neighbours' lists. */
 static int lists_begin(struct nearest_index *x) {
   struct measuring *m = &x->measuring;
-  struct env *env = x->store->core.env;
-  struct ivf *ivf = measured_ivf(m);
-  const struct ivf_options *options =
-      &x->store->core.schema.segments[m->segment].index;
   const emb_neighbours to = {
       .keys = m->near, .distances = m->far, .counts = m->counts};
-  struct recall_form form = {.queries = {m->rows, m->n - m->rows},
-                             .lists = ivf->centres.count,
-                             .promised = options->recall,
-                             .probes = (uint32_t)options->probes,
-                             .is_exact = ivf->form.dim * ivf->form.bits >= 64};
-  for (int k = 0; k < RECALL_KS; k++) {
-    form.extra[k] =
-        effort__extra(ivf->form.metric, ivf->form.bits, recall_ks[k]);
-  }
   walk__end(x, &m->walk);
   compare__blocks(&m->e, 1);
   int rc = best__deliver(&m->e.compare.best, &to, x->s);
   compare__free(&m->e.compare);
   m->compares = 0;
-  if (!rc && (!recall_begin(&m->recall, env, &form) ||
-              !ivf_search_init(&m->find, ivf))) {
+  rc = rc ? rc : prepare_recall(x);
+  if (!rc && !ivf_search_init(&m->find, measured_ivf(m))) {
     rc = measure_memory_short(x);
   }
   m->phase = MEASURE_LISTS;
@@ -243,18 +274,6 @@ static size_t neighbours_of(struct measuring *m, size_t query, int64_t *keys,
     }
   }
   return n;
-}
-
-static int codes_begin(struct nearest_index *x) {
-  struct measuring *m = &x->measuring;
-  struct env *env = x->store->core.env;
-  recall_choose_lists(&m->recall);
-  m->candidate_room = recall_rows(&m->recall);
-  m->candidates =
-      env->allocate(env, (m->candidate_room + 1) * sizeof *m->candidates);
-  m->at = 0;
-  m->phase = MEASURE_CODES;
-  return m->candidates ? EMB_OK : measure_memory_short(x);
 }
 
 static int lists_piece(struct nearest_index *x) {
