@@ -147,20 +147,25 @@ static void candidates_after(struct recall_measure *m, size_t query,
   recall_rows_found(m, query, all, n);
 }
 
-TEST(rows_to_compare) {
+/* The neighbours of all queries are in the first list. */
+static void begin_in_one_list(struct recall_measure *m, int is_exact) {
   const struct recall_form form = {.queries = {500, 0},
                                    .lists = LISTS,
                                    .extra = {16, 40, 400},
-                                   .is_exact = 1};
+                                   .is_exact = is_exact};
   uint32_t at[RECALL_MOST] = {0};
+  CHECK(recall_begin(m, &env_posix, &form));
+  for (size_t i = 0; i < 500; i++) {
+    recall_lists(m, i, at, RECALL_MOST);
+  }
+  recall_choose_lists(m);
+}
+
+TEST(rows_to_compare) {
   struct recall_measure m;
   struct recall_curve curve;
   struct recall_point point;
-  CHECK(recall_begin(&m, &env_posix, &form));
-  for (size_t i = 0; i < 500; i++) {
-    recall_lists(&m, i, at, RECALL_MOST);
-  }
-  recall_choose_lists(&m);
+  begin_in_one_list(&m, 1);
   CHECK_EQ_INT(recall_probes(&m), 1);
   CHECK_EQ_INT(recall_rows(&m), 100 + 4 * 400);
   for (size_t i = 0; i < 500; i++) {
@@ -180,20 +185,11 @@ TEST(rows_to_compare) {
 ** rows apart, an equal code does not mean an equal row. */
 TEST(equal_candidates) {
   for (int exact = 0; exact < 2; exact++) {
-    const struct recall_form form = {.queries = {500, 0},
-                                     .lists = LISTS,
-                                     .extra = {16, 40, 400},
-                                     .is_exact = exact};
-    uint32_t at[RECALL_MOST] = {0};
     struct recall_candidate all[200];
     struct recall_measure m;
     struct recall_curve curve;
     struct recall_point point;
-    CHECK(recall_begin(&m, &env_posix, &form));
-    for (size_t i = 0; i < 500; i++) {
-      recall_lists(&m, i, at, RECALL_MOST);
-    }
-    recall_choose_lists(&m);
+    begin_in_one_list(&m, exact);
     for (size_t i = 0; i < 500; i++) {
       for (uint32_t j = 0; j < 200; j++) {
         all[j] =
