@@ -849,6 +849,8 @@ static void model_run(uint32_t dim, uint32_t type, uint32_t n, unsigned calls) {
   if (!m->stop)
     load(m);
   calls = help_amount(calls);
+  if (dim > 1 && dim < 5000 && calls < 400)
+    calls = 400; /* so that some are compacted */
   for (m->calls = 0; m->calls < calls && !m->stop; m->calls++) {
     one_call(m);
     if (!m->stop && m->calls % (calls / 3) == calls / 4) {
