@@ -27,6 +27,7 @@
 /* Sample rows per list.  Going beyond twice this number changes recall by less
 ** than a thousandth. */
 #define SAMPLE_OF_LIST 48
+#define SHELL_ROWS 64
 
 /* ---- sets ---------------------------------------------------------------- */
 
@@ -38,17 +39,36 @@ static uint32_t default_lists(uint64_t rows) {
   return lists < 1 ? 1 : lists > LISTS_MAX ? LISTS_MAX : (uint32_t)lists;
 }
 
+/* As many shells as leave SHELL_ROWS rows to each, which fill their blocks. */
+static uint32_t default_shells(uint64_t rows, uint32_t centres) {
+  uint32_t shells = SHELLS_MAX;
+  while (shells > 1 && ((uint64_t)shells * centres > LISTS_MAX ||
+                        rows / shells / centres < SHELL_ROWS)) {
+    shells /= 2;
+  }
+  return shells;
+}
+
+/* saved: of each vector with an index, as the file has it, or NULL. */
 static struct ivf_shape shape_of(const struct nearest_index *x,
                                  uint32_t segment, uint64_t rows,
-                                 const uint32_t *given) {
+                                 const struct saved_part *const *saved) {
   const struct segment *of = &x->store->core.schema.segments[segment];
-  uint32_t lists = (uint32_t)of->index.lists;
-  lists = lists ? lists : default_lists(rows);
-  lists = given ? given[segment] : lists < rows ? lists : (uint32_t)rows;
+  uint32_t centres = (uint32_t)of->index.lists, shells;
+  if (saved) {
+    centres = saved[segment]->centres;
+    shells = saved[segment]->shells;
+  } else {
+    centres = centres ? centres : default_lists(rows);
+    centres = centres < rows ? centres : (uint32_t)rows;
+    centres = centres ? centres : 1;
+    shells = default_shells(rows, centres);
+  }
   return (struct ivf_shape){.dim = of->dim,
                             .bits = (uint32_t)of->index.code,
                             .metric = of->metric,
-                            .lists = lists ? lists : 1,
+                            .centres = centres,
+                            .shells = shells,
                             .expected = rows};
 }
 
@@ -84,13 +104,13 @@ void build__free_set(struct nearest_index *x, struct index_set *set) {
 }
 
 struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
-                                 const uint32_t *lists) {
+                                 const struct saved_part *const *saved) {
   struct env *env = x->store->core.env;
   struct index_set *set = env->allocate(env, sizeof *set);
   int good = set != NULL;
   for (uint32_t k = 0; good && k < x->store->core.schema.count; k++) {
     if (index_has(x, k)) {
-      struct ivf_shape shape = shape_of(x, k, rows, lists);
+      struct ivf_shape shape = shape_of(x, k, rows, saved);
       good = ivf_init(&set->ivf[k], env, &shape);
       good = good && ivf_writer_init(&set->writers[k], &set->ivf[k]);
     }
@@ -310,8 +330,10 @@ static int train_piece(struct nearest_index *x) {
     m->is_training[k] = 1;
   }
   if (ivf_train_step(&m->training[k])) {
-    ivf_train_end(&m->training[k], &m->set->ivf[k]);
     m->is_training[k] = 0;
+    if (ivf_train_end(&m->training[k], &m->set->ivf[k])) {
+      return err_set(&x->s->err, EMB_NOMEM, "out of memory");
+    }
     env->release(env, m->sample[k]);
     m->sample[k] = NULL;
     m->segment++;
@@ -393,7 +415,7 @@ void build__end(struct nearest_index *x) {
   walk__end(x, &m->walk);
   for (uint32_t k = 0; k < EMB_SEGMENTS_MAX; k++) {
     if (m->is_training[k]) {
-      ivf_train_end(&m->training[k], &m->set->ivf[k]);
+      (void)ivf_train_end(&m->training[k], &m->set->ivf[k]);
     }
     env->release(env, m->sample[k]);
   }

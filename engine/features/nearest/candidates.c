@@ -15,8 +15,7 @@ struct finding {
   struct ivf *ivf;
   struct candidates *all;
   size_t n;
-  uint32_t most;
-  int few;
+  struct candidates_how how;
   /* The next query to take, by any thread; relaxed. */
   _Atomic size_t next;
   _Atomic int rc; /* EMB_NOMEM, EMB_INTERRUPT; relaxed */
@@ -95,9 +94,10 @@ static void find_some(void *arg) {
     const struct ivf_asked asked = {
         .query = ask->queries + to->query * ask->segment->dim,
         .probes = to->probes,
-        .most = f->most,
+        .most = f->how.most,
+        .order = f->how.order,
         .admits = limited ? is_admitted : NULL,
-        .admitted = limited && f->few ? are_admitted : NULL,
+        .admitted = limited && f->how.few ? are_admitted : NULL,
         .arg = (void *)(uintptr_t)ask};
     good = !ivf_search(&search, &asked) && keep_found(f->ivf->env, &search, to);
   }
@@ -118,13 +118,13 @@ static size_t count_finders(const struct ask *ask, size_t n) {
 
 /* If a thread cannot be started, the search runs with fewer. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
-                     struct candidates *all, size_t n, uint32_t most, int few) {
+                     struct candidates *all, size_t n,
+                     const struct candidates_how *how) {
   struct env *env = ask->s->core->env;
-  struct finding f = {
-      .ask = ask, .ivf = ivf, .all = all, .n = n, .most = most, .few = few};
+  struct finding f = {.ask = ask, .ivf = ivf, .all = all, .n = n, .how = *how};
   struct finder finders[FINDERS_MAX] = {{.f = &f, .is_caller = 1}};
   size_t wanted = count_finders(ask, n), ready = 1;
-  emb_assert(n > 0 && most > 0);
+  emb_assert(n > 0 && how->most > 0);
   for (; ready < wanted; ready++) {
     struct finder *finder = &finders[ready];
     finder->f = &f;

@@ -26,9 +26,14 @@ struct candidates { /* of a query */
 ** (best_valid.c). */
 int candidates_valid(const struct candidates *c, const struct ask *ask);
 
-/* Finds candidates for each of n queries, at most about `most` per query.  few:
-** there is a filter that admits few keys.  EMB_NOMEM, EMB_INTERRUPT. */
+struct candidates_how {
+  uint32_t most;  /* per query, approximately */
+  uint32_t order; /* of the lists (ivf/order.h) */
+  int few;        /* a filter admits few keys */
+};
+/* Finds candidates for each of n queries.  EMB_NOMEM, EMB_INTERRUPT. */
 int candidates__find(const struct ask *ask, struct ivf *ivf,
-                     struct candidates *all, size_t n, uint32_t most, int few);
+                     struct candidates *all, size_t n,
+                     const struct candidates_how *how);
 
 #endif

@@ -15,12 +15,17 @@
 
 struct effort {
   int is_exact;    /* all rows are compared */
-  uint32_t probes; /* lists */
+  uint32_t probes; /* lists, */
+  uint32_t order;  /* in this order (ivf/order.h) */
   uint32_t rows;   /* candidates to compare; without codes, unlimited */
   double recall;   /* to reach; 0: none, the number of lists is fixed */
   struct recall_point point; /* of the curve; zeros: none */
 };
 
+/* Lists of the index for as many lists as the user counts, which have all the
+** rows of a centre; and the reverse. */
+uint32_t effort__lists(const struct ivf *ivf, uint32_t probes);
+uint32_t effort__centres(const struct ivf *ivf, uint32_t lists);
 /* Rows that a search for k neighbours compares beyond k to make up for its
 ** codes, unless the curve knows better (README.md has the figures). */
 uint32_t effort__extra(uint32_t metric, uint32_t bits, size_t k);

@@ -270,10 +270,10 @@ void nearest_observe__dirty_key(struct nearest_index *x, int64_t key);
 
 /* ---- build.c ------------------------------------------------------------- */
 
-/* lists: per segment, or NULL: chosen by the number of rows.  Returns NULL if
-** out of memory. */
+/* saved: per segment, or NULL: centres and shells are chosen by the number of
+** rows.  Returns NULL if out of memory. */
 struct index_set *build__new_set(struct nearest_index *x, uint64_t rows,
-                                 const uint32_t *lists);
+                                 const struct saved_part *const *saved);
 void build__free_set(struct nearest_index *x, struct index_set *set);
 /* Do indexes of this many rows fit into memory=? 0: no, and x->why is set. */
 int build__fits(struct nearest_index *x, uint64_t rows);

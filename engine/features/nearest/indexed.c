@@ -208,7 +208,7 @@ static int is_asked_first(const struct index_look *l) {
 
 /* Is comparing the named rows by key faster than examining codes? */
 static int is_faster_by_key(const struct index_look *l) {
-  uint64_t named = ask__named(l->ask), lists = l->ivf->centres.count;
+  uint64_t named = ask__named(l->ask), lists = l->ivf->lists.count;
   double part = (double)probes_among(l, l->rare) / (double)(lists + !lists);
   double codes = (double)local_count(l->ask->s) * (part < 1 ? part : 1);
   return named <= KEYS_FEW ||
@@ -295,7 +295,7 @@ static size_t not_enough(const struct index_look *l, struct candidates *all,
       all[left] = all[q];
       all[q] = other;
       all[left++].probes = want;
-      *done = *done && want < l->ivf->centres.count / 2;
+      *done = *done && want < l->ivf->lists.count / 2;
     }
   }
   return left;
@@ -303,15 +303,18 @@ static size_t not_enough(const struct index_look *l, struct candidates *all,
 
 static int look_for(struct index_look *l, struct candidates *all, size_t n,
                     int *done) {
-  uint32_t most = l->effort.rows ? l->effort.rows : 1;
+  const struct candidates_how how = {.most =
+                                         l->effort.rows ? l->effort.rows : 1,
+                                     .order = l->effort.order,
+                                     .few = is_asked_first(l)};
   int rc = EMB_OK;
   for (size_t q = 0; q < n; q++) {
     all[q].probes = (uint32_t)probes_among(l, l->rare);
     *done = *done &&
-            (l->rare <= RARE_FREE || all[q].probes < l->ivf->centres.count / 2);
+            (l->rare <= RARE_FREE || all[q].probes < l->ivf->lists.count / 2);
   }
   while (!rc && n && *done) {
-    rc = candidates__find(l->ask, l->ivf, all, n, most, is_asked_first(l));
+    rc = candidates__find(l->ask, l->ivf, all, n, &how);
     rc = rc ? rc : compare_candidates(l, all, n);
     n = rc ? 0 : not_enough(l, all, n, done);
   }
@@ -406,14 +409,15 @@ void indexed__plan(const struct ask *ask, emb_search_plan *plan) {
   effort__choose(x, set, &ask->how, 1, ask->k, &effort);
   pthread_mutex_lock(&x->use_lock);
   const struct recall_curve *curve = &set->curves[segment];
-  *plan = (emb_search_plan){.is_exact = effort.is_exact,
-                            .probes = effort.probes,
-                            .rows = effort.rows,
-                            .asked = curve->asked,
-                            .recall = effort.recall,
-                            .measured = (double)effort.point.mean,
-                            .least = (double)effort.point.least,
-                            .at = curve->measured};
+  *plan = (emb_search_plan){
+      .is_exact = effort.is_exact,
+      .probes = effort__centres(&set->ivf[segment], effort.probes),
+      .rows = effort.rows,
+      .asked = curve->asked,
+      .recall = effort.recall,
+      .measured = (double)effort.point.mean,
+      .least = (double)effort.point.least,
+      .at = curve->measured};
   pthread_mutex_unlock(&x->use_lock);
   nearest__unuse(x, set);
 }

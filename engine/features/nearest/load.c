@@ -79,14 +79,17 @@ static int head_fits(const struct saved_head *head, uint64_t blocks) {
     const struct saved_part *part = &head->parts[i];
     struct ivf_form form;
     if (part->dim < 1 || part->dim > EMB_DIM_MAX || part->bits > 8 ||
-        part->lists < 1 || part->lists > LISTS_MAX ||
-        part->asked > ASKED_KEPT || part->groups > UINT32_MAX) {
+        part->centres < 1 || part->shells < 1 || part->shells > SHELLS_MAX ||
+        part->centres > LISTS_MAX / part->shells || part->asked > ASKED_KEPT ||
+        part->groups > UINT32_MAX) {
       return 0;
     }
     ivf_form_make(&form, part->dim, part->bits, part->metric);
-    bytes += sizeof(struct recall_curve) +
-             ((uint64_t)part->asked + part->lists) * part->dim * sizeof(float) +
-             part->groups * saved_group_bytes(form.words, form.marks);
+    bytes +=
+        sizeof(struct recall_curve) +
+        ((uint64_t)part->asked + part->centres) * part->dim * sizeof(float) +
+        part->centres * (2 * (uint64_t)part->shells - 1) * sizeof(float) +
+        part->groups * saved_group_bytes(form.words, form.marks);
   }
   return bytes == head->bytes &&
          blocks == 1 + (bytes + STREAM_BYTES - 1) / STREAM_BYTES;
@@ -186,11 +189,11 @@ const struct store_file file_nearest = {
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* Does the file have exactly the indexes that the store should have?  lists:
+/* Does the file have exactly the indexes that the store should have?  parts:
 ** per segment. */
 static int is_asked_for(const struct nearest_index *x,
                         const struct saved_head *head,
-                        uint32_t lists[EMB_SEGMENTS_MAX]) {
+                        const struct saved_part *parts[EMB_SEGMENTS_MAX]) {
   const struct schema *schema = &x->store->core.schema;
   uint32_t n = 0;
   for (uint32_t k = 0; k < schema->count; k++) {
@@ -201,22 +204,23 @@ static int is_asked_for(const struct nearest_index *x,
     }
     if (n++ == head->count || part->segment != k || part->dim != of->dim ||
         part->bits != (uint32_t)of->index.code || part->metric != of->metric ||
-        (of->index.lists > 0 && part->lists != (uint32_t)of->index.lists)) {
+        (of->index.lists > 0 && part->centres != (uint32_t)of->index.lists)) {
       return 0;
     }
-    lists[k] = part->lists;
+    parts[k] = part;
   }
   return n == head->count;
 }
 
-static int load_memory(struct nearest_index *x, const uint32_t *lists) {
+static int load_memory(struct nearest_index *x,
+                       const struct saved_part *const *parts) {
   struct loading *l = &x->loading;
   struct core *core = &x->store->core;
   struct env *env = core->env;
   uint64_t rows = (uint64_t)atomic_load(&core->count);
   size_t words = 0, marks = 0;
   x->making = (struct building){0};
-  x->making.set = build__new_set(x, rows, lists);
+  x->making.set = build__new_set(x, rows, parts);
   for (uint32_t k = 0; x->making.set && k < core->schema.count; k++) {
     const struct ivf_form *form = &x->making.set->ivf[k].form;
     words = form->words > words ? form->words : words;
@@ -245,16 +249,16 @@ static void note_file(struct nearest_index *x, int rc) {
 int load__begin(struct nearest_index *x) {
   struct loading *l = &x->loading;
   struct core *core = &x->store->core;
-  uint32_t lists[EMB_SEGMENTS_MAX] = {0};
+  const struct saved_part *parts[EMB_SEGMENTS_MAX] = {0};
   emb_assert(!l->is_on && !x->making.set);
   *l = (struct loading){.is_on = 1};
   int rc = open_index_file(core, l);
   /* A mark beyond this log's tail belongs to another log. */
-  if (!rc && (!is_asked_for(x, &l->head, lists) ||
+  if (!rc && (!is_asked_for(x, &l->head, parts) ||
               l->head.mark > atomic_load(&core->log.tail))) {
     rc = EMB_MISMATCH;
   }
-  rc = rc ? rc : load_memory(x, lists);
+  rc = rc ? rc : load_memory(x, parts);
   rc = rc ? rc : nearest_observe__begin(x);
   if (rc) {
     load__end(x, rc);
@@ -321,14 +325,21 @@ static int load_recall(struct nearest_index *x) {
   return rc;
 }
 
-/* Reads the centres of one index; after the last, makes the set visible to
-** observers. */
+/* Reads the centres and shells of one index; after the last, makes the set
+** visible to observers. */
 static int load_centres(struct nearest_index *x) {
   struct loading *l = &x->loading;
   struct ivf *ivf = present_part(x);
+  struct core *core = &x->store->core;
   int rc =
-      load_bytes(&x->store->core, l, ivf->centres.rows,
+      load_bytes(core, l, ivf->centres.rows,
                  (size_t)ivf->centres.count * ivf->form.dim * sizeof(float));
+  rc = rc ? rc
+          : load_bytes(core, l, ivf->shells.bounds,
+                       shells_bounds(&ivf->shells) * sizeof(float));
+  rc = rc ? rc
+          : load_bytes(core, l, ivf->shells.radii,
+                       shells_radii(&ivf->shells) * sizeof(float));
   ivf_restore_form(ivf, l->head.parts[l->part].base);
   if (!rc && ++l->part == l->head.count) {
     l->part = 0;
@@ -430,7 +441,7 @@ static int mend_strangers(struct nearest_index *x, int *done) {
   struct loading *l = &x->loading;
   struct ivf *ivf = present_part(x);
   int64_t keys[IVF_ROWS];
-  if (l->list == ivf->centres.count) {
+  if (l->list == ivf->lists.count) {
     l->list = 0;
     *done = ++l->part == l->head.count;
     return EMB_OK;

@@ -42,6 +42,7 @@ static void measure_release(struct nearest_index *x) {
     ask__end(&m->ask);
   }
   recall_end(&m->recall);
+  recall_end(&m->trial);
   ivf_search_free(&m->find);
   env->release(env, m->queries);
   env->release(env, m->keys);
@@ -147,30 +148,31 @@ static size_t take_asked(struct measuring *m, struct asked *asked,
   return kept < MEASURE_ASKED ? 0 : kept;
 }
 
-static int prepare_recall(struct nearest_index *x) {
+/* For lists in the order m->order. */
+static int prepare_recall(struct nearest_index *x, struct recall_measure *to) {
   struct measuring *m = &x->measuring;
   struct env *env = x->store->core.env;
   const struct ivf *ivf = measured_ivf(m);
   const struct ivf_options *options =
       &x->store->core.schema.segments[m->segment].index;
   struct recall_form form = {.queries = {m->rows, m->n - m->rows},
-                             .lists = ivf->centres.count,
+                             .lists = ivf->lists.count,
+                             .order = m->order,
                              .promised = options->recall,
-                             .probes = (uint32_t)options->probes,
+                             .probes =
+                                 effort__lists(ivf, (uint32_t)options->probes),
                              .is_exact = ivf->form.dim * ivf->form.bits >= 64};
   for (int k = 0; k < RECALL_KS; k++) {
     form.extra[k] =
         effort__extra(ivf->form.metric, ivf->form.bits, recall_ks[k]);
   }
-  return recall_begin(&m->recall, env, &form) ? EMB_OK
-                                              : measure_memory_short(x);
+  return recall_begin(to, env, &form) ? EMB_OK : measure_memory_short(x);
 }
 
-/* Chooses lists, and makes room for the candidates of a query. */
+/* Makes room for the candidates of a query. */
 static int codes_begin(struct nearest_index *x) {
   struct measuring *m = &x->measuring;
   struct env *env = x->store->core.env;
-  recall_choose_lists(&m->recall);
   m->candidate_room = recall_rows(&m->recall);
   m->candidates =
       env->allocate(env, (m->candidate_room + 1) * sizeof *m->candidates);
@@ -184,7 +186,7 @@ static int codes_begin(struct nearest_index *x) {
 static int nothing_to_measure(struct nearest_index *x) {
   struct measuring *m = &x->measuring;
   m->rows = m->n = 0;
-  int rc = prepare_recall(x);
+  int rc = prepare_recall(x, &m->recall);
   return rc ? rc : codes_begin(x);
 }
 
@@ -231,7 +233,7 @@ static int lists_begin(struct nearest_index *x) {
   int rc = best__deliver(&m->e.compare.best, &to, x->s);
   compare__free(&m->e.compare);
   m->compares = 0;
-  rc = rc ? rc : prepare_recall(x);
+  rc = rc ? rc : prepare_recall(x, &m->recall);
   if (!rc && !ivf_search_init(&m->find, measured_ivf(m))) {
     rc = measure_memory_short(x);
   }
@@ -259,13 +261,13 @@ static int pass_piece(struct nearest_index *x) {
 
 /* Copies a query's neighbours, without the row itself, and those that are in a
 ** list, with its position. */
-static size_t neighbours_of(struct measuring *m, size_t query, int64_t *keys,
-                            uint32_t *at) {
+static size_t neighbours_of(struct measuring *m, uint32_t order, size_t query,
+                            int64_t *keys, uint32_t *at) {
   const int64_t *from = m->near + query * MEASURE_K;
   uint32_t found[MEASURE_K];
   size_t n = 0;
-  ivf_positions(&m->find, m->ask.queries + query * m->ask.segment->dim, from,
-                m->counts[query], found);
+  ivf_positions(&m->find, m->ask.queries + query * m->ask.segment->dim, order,
+                from, m->counts[query], found);
   for (size_t i = 0; i < m->counts[query] && n < RECALL_MOST; i++) {
     int is_itself = query < m->rows && from[i] == m->keys[query];
     if (!is_itself && found[i] != UINT32_MAX) {
@@ -276,15 +278,31 @@ static size_t neighbours_of(struct measuring *m, size_t query, int64_t *keys,
   return n;
 }
 
+/* An order is done: keeps the better one, and begins the next. */
+static int order_end(struct nearest_index *x) {
+  struct measuring *m = &x->measuring;
+  struct recall_measure *of = m->order ? &m->trial : &m->recall;
+  recall_choose_lists(of);
+  if (m->order && recall_is_better(&m->trial, &m->recall)) {
+    recall_end(&m->recall);
+    m->recall = m->trial;
+    m->trial = (struct recall_measure){0};
+  }
+  recall_end(&m->trial);
+  m->at = 0;
+  m->order++;
+  return m->order < IVF_ORDERS ? prepare_recall(x, &m->trial) : codes_begin(x);
+}
+
 static int lists_piece(struct nearest_index *x) {
   struct measuring *m = &x->measuring;
   int64_t keys[RECALL_MOST];
   uint32_t at[RECALL_MOST];
   for (int i = 0; i < QUERIES_OF_PIECE && m->at < m->n; i++, m->at++) {
-    size_t n = neighbours_of(m, m->at, keys, at);
-    recall_lists(&m->recall, m->at, at, n);
+    size_t n = neighbours_of(m, m->order, m->at, keys, at);
+    recall_lists(m->order ? &m->trial : &m->recall, m->at, at, n);
   }
-  return m->at < m->n ? EMB_OK : codes_begin(x);
+  return m->at < m->n ? EMB_OK : order_end(x);
 }
 
 /* ---- when ---------------------------------------------------------------- */
@@ -298,8 +316,7 @@ static int measure_is_stale(struct nearest_index *x, struct index_set *set,
       &x->store->core.schema.segments[segment].index;
   uint64_t rows = atomic_load_explicit(&ivf->rows, memory_order_relaxed);
   uint64_t seen = asked__seen(&x->asked[segment]);
-  uint32_t fixed = (uint32_t)options->probes;
-  fixed = fixed < curve->lists ? fixed : curve->lists;
+  uint32_t fixed = effort__lists(ivf, (uint32_t)options->probes);
   return !curve->measured || curve->promised != options->recall ||
          (fixed && curve->points[RECALL_PROMISED][0].probes != fixed) ||
          set->changed[segment] > rows / CHANGED_PART ||
@@ -337,7 +354,8 @@ static int codes_of(struct nearest_index *x, size_t query) {
   struct numbered near[RECALL_MOST];
   int64_t keys[RECALL_MOST];
   uint32_t at[RECALL_MOST];
-  size_t n = neighbours_of(m, query, keys, at), found = 0;
+  uint32_t order = m->recall.form.order;
+  size_t n = neighbours_of(m, order, query, keys, at), found = 0;
   for (size_t i = 0; i < n; i++) {
     near[i] = (struct numbered){keys[i], (uint32_t)i};
   }
@@ -345,6 +363,7 @@ static int codes_of(struct nearest_index *x, size_t query) {
   const struct ivf_asked asked = {.query = m->ask.queries +
                                            query * m->ask.segment->dim,
                                   .probes = recall_probes(&m->recall),
+                                  .order = order,
                                   .most = recall_rows(&m->recall)};
   if (ivf_search(&m->find, &asked)) {
     return measure_memory_short(x);

@@ -8,7 +8,8 @@
 ** 1  choosing   keys, from some partitions of the store's key index
 ** 2  reading    their rows, which are the queries
 ** 3  rows       every row is compared with all queries
-** 4  lists      for each neighbour, the position of its list
+** 4  lists      for each order in which lists may be probed (ivf/order.h), and
+**               for each neighbour, the position of its list; the best order
 ** 5  codes      the candidates of each query, by code
 **
 ** A row is not its own neighbour.  A neighbour that is in no list is recent, so
@@ -60,7 +61,9 @@ struct measuring {
   int64_t *near; /* the neighbours of each query, and their number */
   double *far;
   size_t *counts;
-  struct recall_measure recall;
+  struct recall_measure recall; /* of the best order so far */
+  struct recall_measure trial;  /* of another */
+  uint32_t order;
   struct ivf_search find;
   struct recall_candidate *candidates;
   size_t candidate_room;

@@ -83,7 +83,7 @@ static void check_sweep(const struct nearest_index *x) {
   const struct renewal *sweep = &x->sweep;
   const struct index_set *set = index_set_at(x, SET_USED);
   emb_assert(index_has(x, sweep->segment));
-  emb_assert(sweep->list <= set->ivf[sweep->segment].centres.count);
+  emb_assert(sweep->list <= set->ivf[sweep->segment].lists.count);
   emb_assert(sweep->old != atomic_load(&atomic_load(&x->dirty)->now));
 }
 

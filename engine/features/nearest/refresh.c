@@ -12,7 +12,7 @@
 #include "index.h"
 
 #define SWEEP_US UINT64_C(1000000) /* from the end of a pass to the next */
-#define SWEEP_LISTS 64             /* most lists visited per piece */
+#define SWEEP_LISTS 256            /* most lists visited per piece */
 
 int refresh__due(struct nearest_index *x) {
   return x->sweep.is_on || (atomic_load(&x->behind) && !refresh__rest_us(x));
@@ -34,7 +34,7 @@ uint64_t refresh__rest_us(struct nearest_index *x) {
 /* All lists are done: fills their holes, in every index. */
 static void refresh_end(struct nearest_index *x, struct index_set *set) {
   for (uint32_t k = 0; k < x->store->core.schema.count; k++) {
-    for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].centres.count;
+    for (uint32_t list = 0; index_has(x, k) && list < set->ivf[k].lists.count;
          list++) {
       ivf_close(&set->ivf[k], list);
     }
@@ -62,7 +62,7 @@ int refresh__piece(struct nearest_index *x, struct index_set *set) {
   }
   struct ivf *ivf = &set->ivf[sweep->segment];
   while (kept < IVF_ROWS / 2 && lists < SWEEP_LISTS &&
-         sweep->list < ivf->centres.count) {
+         sweep->list < ivf->lists.count) {
     n = ivf_keys(ivf, sweep->list, &sweep->block, keys + kept, IVF_ROWS - kept);
     lists += sweep->block == 0;
     sweep->list += sweep->block == 0;
@@ -73,7 +73,7 @@ int refresh__piece(struct nearest_index *x, struct index_set *set) {
     }
   }
   int rc = kept ? build__apply(x, keys, kept) : EMB_OK;
-  if (!rc && sweep->list >= ivf->centres.count) {
+  if (!rc && sweep->list >= ivf->lists.count) {
     refresh_end(x, set);
   }
   return rc;

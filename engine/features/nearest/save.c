@@ -96,7 +96,8 @@ static void save_describe(struct nearest_index *x,
           .bits = ivf->form.bits,
           .metric = ivf->form.metric,
           .base = ivf->form.base,
-          .lists = ivf->centres.count,
+          .centres = ivf->centres.count,
+          .shells = ivf->shells.count,
       };
     }
   }
@@ -191,6 +192,11 @@ static void save_recall(struct nearest_index *x, const struct index_set *set,
   env->release(env, asked);
 }
 
+static void save_shells(struct saving *s, const struct shells *shells) {
+  save_bytes(s, shells->bounds, shells_bounds(shells) * sizeof(float));
+  save_bytes(s, shells->radii, shells_radii(shells) * sizeof(float));
+}
+
 /* Writes the next curve, the next centre, the next list, or all bits. */
 static void save_some(struct nearest_index *x, struct index_set *set) {
   struct saving *s = &x->saving;
@@ -206,14 +212,17 @@ static void save_some(struct nearest_index *x, struct index_set *set) {
     if (s->phase == SAVE_CURVES) {
       save_recall(x, set, part);
       s->part++;
-    } else if (s->row == ivf->centres.count) {
-      s->row = 0;
-      s->part++;
-    } else if (s->phase == SAVE_CENTRES) {
+    } else if (s->phase == SAVE_CENTRES && s->row < ivf->centres.count) {
       save_bytes(s, centres_row(&ivf->centres, s->row++),
                  ivf->form.dim * sizeof(float));
-    } else {
+    } else if (s->phase == SAVE_LISTS && s->row < ivf->lists.count) {
       save_list(s, ivf, s->row++);
+    } else {
+      if (s->phase == SAVE_CENTRES) {
+        save_shells(s, &ivf->shells);
+      }
+      s->row = 0;
+      s->part++;
     }
   }
 }

@@ -4,7 +4,8 @@
 **
 ** FILE     `nearest`, in blocks of ckpt/blocks.h: a head, then one stream of
 **          bytes: the recall curve of each index and a sample of the queries
-**          asked, the centres of each, the lists of each, and bits of keys by
+**          asked, the centres
+**          and shells of each, the lists of each, and bits of keys by
 **          hash.  Written as `nearest-new`, synced, renamed.
 ** MARK     A page of the log.  All pages below it were durable, and therefore
 **          no longer changed, when the save began.  A row whose record is
@@ -33,12 +34,13 @@
 
 #define NEAREST_NAME "nearest"
 #define NEAREST_NEW "nearest-new"
-#define SAVED_MAGIC "EMBIVF02"
+#define SAVED_MAGIC "EMBIVF03"
 
 struct saved_part { /* one index */
-  uint32_t segment, dim, bits, metric, base, lists;
-  uint64_t groups;        /* blocks of 16 entries */
-  uint32_t asked, unused; /* queries that were asked */
+  uint32_t segment, dim, bits, metric, base, centres;
+  uint64_t groups; /* blocks of 16 entries */
+  uint32_t asked;  /* queries that were asked */
+  uint32_t shells; /* of each centre */
 };
 struct saved_head {
   char magic[8];

@@ -22,6 +22,7 @@ static void kill_at_place(const void *arg, uint32_t place) {
 
 static void ivf_release(struct ivf *ivf) {
   ivf__centres_free(&ivf->centres, ivf->env);
+  ivf__shells_free(&ivf->shells, ivf->env);
   if (ivf->lists.env) {
     ivf__lists_free(&ivf->lists);
   }
@@ -29,7 +30,13 @@ static void ivf_release(struct ivf *ivf) {
   memset(ivf, 0, sizeof *ivf);
 }
 
+static uint32_t shells_in(const struct ivf_shape *shape) {
+  return shape->shells ? shape->shells : 1;
+}
+
 int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape) {
+  uint32_t shells = shells_in(shape);
+  emb_assert((uint64_t)shape->centres * shells <= LISTS_MAX);
   memset(ivf, 0, sizeof *ivf);
   ivf->env = env;
   ivf->ops = ivf__ops_best();
@@ -38,8 +45,9 @@ int ivf_init(struct ivf *ivf, struct env *env, const struct ivf_shape *shape) {
   ivf->places.key_at = key_at_place;
   ivf->places.taken = kill_at_place;
   ivf->places.arg = &ivf->lists;
-  if (!ivf__centres_init(&ivf->centres, env, shape->dim, shape->lists) ||
-      !ivf__lists_init(&ivf->lists, env, &ivf->form, shape->lists,
+  if (!ivf__centres_init(&ivf->centres, env, shape->dim, shape->centres) ||
+      !ivf__shells_init(&ivf->shells, env, shape->centres, shells) ||
+      !ivf__lists_init(&ivf->lists, env, &ivf->form, shape->centres * shells,
                        shape->expected)) {
     ivf_release(ivf);
     return 0;
@@ -55,23 +63,24 @@ void ivf_free(struct ivf *ivf) {
   }
 }
 
-static uint64_t centres_bytes(uint32_t lists, uint32_t dim) {
-  return (uint64_t)lists *
-         ((dim + 1) * sizeof(float) + sizeof(struct ivf_list));
+/* The centres, their shells, and the heads of their lists. */
+static uint64_t centres_bytes(uint32_t centres, uint32_t shells, uint32_t dim) {
+  return (uint64_t)centres * ((dim + 2 * shells) * sizeof(float) +
+                              shells * sizeof(struct ivf_list));
 }
 
 uint64_t ivf_bytes_of(const struct ivf_shape *shape, uint64_t rows) {
   struct ivf_form form;
   ivf_form_make(&form, shape->dim, shape->bits, shape->metric);
   uint64_t entry = ivf_code_bytes(&form) + form.marks + sizeof(int64_t);
-  return centres_bytes(shape->lists, shape->dim) +
-         (rows + shape->lists * UINT64_C(8)) * (entry + 1) + rows * 6 +
-         sizeof(struct ivf);
+  uint64_t lists = (uint64_t)shape->centres * shells_in(shape);
+  return centres_bytes(shape->centres, shells_in(shape), shape->dim) +
+         (rows + lists * 8) * (entry + 1) + rows * 6 + sizeof(struct ivf);
 }
 
 uint64_t ivf_bytes(const struct ivf *ivf) {
   return ivf__lists_bytes(&ivf->lists) + ivf->places.bytes +
-         centres_bytes(ivf->centres.count, ivf->form.dim) -
+         centres_bytes(ivf->centres.count, ivf->shells.count, ivf->form.dim) -
          ivf->lists.count * sizeof(struct ivf_list) + sizeof *ivf;
 }
 
@@ -81,40 +90,72 @@ int ivf_train(struct ivf_training *t, struct ivf *ivf, float *sample,
               size_t n) {
   memset(t, 0, sizeof *t);
   if (!ivf__nearer_init(&t->nearer, ivf->env, ivf->form.dim) ||
+      !ivf__shells_sample_init(&t->residuals, ivf->env, n) ||
       !ivf__training_init(&t->training, ivf->env, &ivf->centres, sample, n)) {
     ivf__nearer_free(&t->nearer, ivf->env);
+    ivf__shells_sample_free(&t->residuals, ivf->env);
     return 0;
   }
   return 1;
 }
 
+/* The squared residuals of the next rows of the sample. */
+static int measure_step(struct ivf_training *t) {
+  const struct training *of = &t->training;
+  struct shells_sample *to = &t->residuals;
+  size_t n = of->n - to->n < NEARER_ROWS ? of->n - to->n : NEARER_ROWS;
+  uint32_t dim = of->centres->dim;
+  const float *rows = of->sample + to->n * dim;
+  ivf__nearest(&t->nearer, of->centres, rows, n, to->centre + to->n);
+  for (size_t i = 0; i < n; i++) {
+    float square = 2 * t->nearer.best[i];
+    for (uint32_t d = 0; d < dim; d++) {
+      square += rows[i * dim + d] * rows[i * dim + d];
+    }
+    to->squares[to->n + i] = square > 0 ? square : 0;
+  }
+  to->n += n;
+  return to->n == of->n;
+}
+
 int ivf_train_step(struct ivf_training *t) {
-  return ivf__training_step(&t->training, &t->nearer);
+  if (t->has_centres) {
+    return measure_step(t);
+  }
+  t->has_centres = ivf__training_step(&t->training, &t->nearer);
+  return 0;
 }
 
 static void residual_of(const struct ivf *ivf, const float *vector,
-                        uint32_t list, float *residual) {
-  const float *centre = centres_row(&ivf->centres, list);
+                        uint32_t centre, float *residual) {
+  const float *from = centres_row(&ivf->centres, centre);
   for (uint32_t i = 0; i < ivf->form.dim; i++) {
-    residual[i] = vector[i] - centre[i];
+    residual[i] = vector[i] - from[i];
   }
 }
 
-void ivf_train_end(struct ivf_training *t, struct ivf *ivf) {
-  uint32_t list[NEARER_ROWS];
-  size_t n = t->training.n < NEARER_ROWS ? t->training.n : NEARER_ROWS;
+/* Fits the marks.  Rows of the sample become their residuals. */
+static void fit_marks(struct ivf_training *t, struct ivf *ivf) {
+  size_t n = t->residuals.n < NEARER_ROWS ? t->residuals.n : NEARER_ROWS;
   double sum = 0;
-  ivf__nearest(&t->nearer, &ivf->centres, t->training.sample, n, list);
   for (size_t i = 0; i < n; i++) {
     float *row = t->training.sample + i * ivf->form.dim;
-    residual_of(ivf, row, list[i], row);
+    residual_of(ivf, row, t->residuals.centre[i], row);
     sum += (double)ivf__mark_size(&ivf->form, row);
   }
   ivf__form_base(&ivf->form, (float)(sum / (double)(n ? n : 1)));
   ivf->lists.form = ivf->form;
   emb_check(ivf__lists_valid(&ivf->lists));
-  ivf__nearer_free(&t->nearer, ivf->env);
+}
+
+int ivf_train_end(struct ivf_training *t, struct ivf *ivf) {
+  struct env *env = ivf->env;
+  fit_marks(t, ivf);
+  int good = ivf__shells_fit(&ivf->shells, env, &t->residuals);
+  ivf__nearer_free(&t->nearer, env);
+  ivf__shells_sample_free(&t->residuals, env);
   ivf__training_free(&t->training);
+  return good ? EMB_OK : EMB_NOMEM;
 }
 
 /* ---- maintaining --------------------------------------------------------- */
@@ -177,12 +218,14 @@ static int set_moved(struct ivf *ivf, uint32_t list, uint32_t from,
   return EMB_OK;
 }
 
-static int set_one(struct ivf_writer *writer, uint32_t list, int64_t key,
-                   const float *vector) {
+/* writer->residual: of the key's vector.  square: its squared length. */
+static int set_one(struct ivf_writer *writer, uint32_t centre, int64_t key,
+                   float square) {
   struct ivf *ivf = writer->ivf;
   const struct ivf_entry entry = {key, writer->words, writer->marks};
   uint32_t place = ivf__places_find(&ivf->places, key);
-  residual_of(ivf, vector, list, writer->residual);
+  uint32_t list =
+      centre * ivf->shells.count + shells_of(&ivf->shells, centre, square);
   ivf__encode(&ivf->form, writer->residual, writer->words, writer->marks);
   if (place == PLACE_NONE) {
     return set_new(ivf, list, &entry);
@@ -199,17 +242,17 @@ static int set_one(struct ivf_writer *writer, uint32_t list, int64_t key,
 int ivf_set(struct ivf_writer *writer, const int64_t *keys,
             const float *vectors, size_t n) {
   struct ivf *ivf = writer->ivf;
-  uint32_t list[NEARER_ROWS], dim = ivf->form.dim;
+  uint32_t centre[NEARER_ROWS], dim = ivf->form.dim;
   int rc = EMB_OK;
-  ivf__nearest(&writer->nearer, &ivf->centres, vectors, n, list);
+  ivf__nearest(&writer->nearer, &ivf->centres, vectors, n, centre);
   for (size_t i = 0; !rc && i < n; i++) {
-    const float *vector = vectors + i * dim;
-    float squares = 0;
-    rc = set_one(writer, list[i], keys[i], vector);
+    float square = 0;
+    residual_of(ivf, vectors + i * dim, centre[i], writer->residual);
     for (uint32_t d = 0; d < dim; d++) {
-      squares += writer->residual[d] * writer->residual[d];
+      square += writer->residual[d] * writer->residual[d];
     }
-    ivf->error_sum += (double)squares;
+    rc = set_one(writer, centre[i], keys[i], square);
+    ivf->error_sum += (double)square;
     ivf->error_rows++;
   }
   return rc;

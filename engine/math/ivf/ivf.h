@@ -2,12 +2,13 @@
 **
 ** ivf.h -- an index of nearest neighbours: candidates, by lists and codes.
 **
-** It works on vectors and keys, without any knowledge of a store.  Each key is
-** in the list of the centre nearest to its vector, with a code of the residual
-** (code.h).  A search scans the lists whose centres are nearest to the query,
-** and returns the keys whose codes are nearest.  The caller then compares the
-** rows themselves.  So an outdated entry costs a candidate, but never causes a
-** wrong answer.
+** It works on vectors and keys, without any knowledge of a store.  Each key
+** belongs to the centre nearest to its vector, and is in the list of a shell of
+** that centre (shells.h), with a code of the residual (code.h): list number =
+** centre * shells + shell.  A search scans the lists that are nearest to the
+** query (order.h), and returns the keys whose codes are nearest.  The caller
+** then compares the rows themselves.  So an outdated entry costs a candidate,
+** but never causes a wrong answer.
 **
 ** THREADS  One maintainer at a time creates, trains, adds, moves and closes;
 **          other threads search (ivf_search) and remove (ivf_remove) at the
@@ -21,11 +22,13 @@
 #include "centres.h"
 #include "lists.h"
 #include "places.h"
+#include "shells.h"
 
 struct ivf {
   struct env *env;
   struct ivf_form form;
   struct centres centres;
+  struct shells shells;
   struct lists lists;
   struct places places;
   const struct ivf_ops *ops;
@@ -40,8 +43,8 @@ struct ivf {
 /* ---- creation ------------------------------------------------------------ */
 
 struct ivf_shape {
-  uint32_t dim, bits, metric, lists;
-  uint64_t expected; /* rows, approximately */
+  uint32_t dim, bits, metric, centres, shells; /* 0 shells: one */
+  uint64_t expected;                           /* rows, approximately */
 };
 /* *ivf must be zeroed.  The caller or ivf_train then fills in the centres.  0:
 ** no memory, and nothing was allocated. */
@@ -55,16 +58,19 @@ uint64_t ivf_bytes_of(const struct ivf_shape *shape, uint64_t rows);
 /* Memory that the index uses now; for the maintainer. */
 uint64_t ivf_bytes(const struct ivf *ivf);
 
-/* Training: sample has n prepared rows, at least as many as lists, and belongs
-** to the training.  Call ivf_train_step until it returns 1. */
+/* Training: sample has n prepared rows, at least as many as centres, and
+** belongs to the training.  Call ivf_train_step until it returns 1. */
 struct ivf_training {
   struct training training;
   struct nearer nearer;
+  int has_centres; /* and the sample's residuals are being measured */
+  struct shells_sample residuals;
 };
 int ivf_train(struct ivf_training *t, struct ivf *ivf, float *sample, size_t n);
 int ivf_train_step(struct ivf_training *t);
-/* Fits the marks to the residuals of the sample, and ends the training. */
-void ivf_train_end(struct ivf_training *t, struct ivf *ivf);
+/* Fits the shells and the marks to the residuals of the sample, and ends the
+** training, which may be incomplete if the index is then freed.  EMB_NOMEM. */
+int ivf_train_end(struct ivf_training *t, struct ivf *ivf);
 
 /* ---- maintaining --------------------------------------------------------- */
 
@@ -137,9 +143,13 @@ void ivf_check(struct ivf *ivf, struct ivf_checked *checked);
 
 /* ---- searching ----------------------------------------------------------- */
 
+/* Orders in which lists are probed (order.h), from 0: by the centre alone. */
+#define IVF_ORDERS 5
+
 struct ivf_asked {
   const float *query;                    /* not prepared */
-  uint32_t probes;                       /* lists to search */
+  uint32_t probes;                       /* lists to search, */
+  uint32_t order;                        /* in this order */
   uint32_t most;                         /* candidates to keep */
   int (*admits)(void *arg, int64_t key); /* NULL: all */
   /* NULL, or `admits` for the keys in `live` of a block.  For conditions that
@@ -155,8 +165,9 @@ struct ivf_candidate {
 struct ivf_search { /* of one thread; kept from one query to the next */
   struct ivf *ivf;
   float *query, *part; /* prepared; minus a centre */
-  float *scores;       /* of the centres */
-  uint32_t *order, *positions;
+  float *products;     /* with the centres */
+  float *scores;       /* of the lists */
+  uint32_t *order, *positions, *ranks;
   int8_t *rounded;
   struct ivf_candidate *found;
   size_t n, room;
@@ -175,6 +186,6 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked);
 ** in which a search for the query probes them; UINT32_MAX: it is in none.  For
 ** the maintainer. */
 void ivf_positions(struct ivf_search *search, const float *query,
-                   const int64_t *keys, size_t n, uint32_t *at);
+                   uint32_t order, const int64_t *keys, size_t n, uint32_t *at);
 
 #endif

@@ -101,7 +101,8 @@ int ivf__training_valid(const struct training *t) {
 int ivf_valid(struct ivf *ivf) {
   struct ivf_checked checked;
   emb_assert(ivf->centres.dim == ivf->form.dim &&
-             ivf->centres.count == ivf->lists.count);
+             ivf->centres.count == ivf->shells.centres);
+  emb_assert(shells_radii(&ivf->shells) == ivf->lists.count);
   emb_assert(memcmp(&ivf->form, &ivf->lists.form, sizeof ivf->form) == 0);
   ivf__lists_valid(&ivf->lists);
   for (uint32_t i = 0; i < PLACES_PARTS; i++) {

@@ -259,6 +259,25 @@ void recall_choose_lists(struct recall_measure *m) {
   }
 }
 
+/* Lower is better. */
+static double cost_of(const struct recall_measure *m) {
+  double cost = 0;
+  for (int k = 0; k < RECALL_KS; k++) {
+    uint32_t probes = m->points[RECALL_PROMISED][k].probes;
+    if (is_fixed(m, RECALL_PROMISED)) {
+      cost -= found_of(m, 0, k, probes) + found_of(m, 1, k, probes);
+    } else {
+      cost += probes ? probes : 2.0 * m->form.lists;
+    }
+  }
+  return cost;
+}
+
+int recall_is_better(const struct recall_measure *m,
+                     const struct recall_measure *other) {
+  return cost_of(m) < cost_of(other);
+}
+
 uint32_t recall_probes(const struct recall_measure *m) {
   uint32_t most = 0;
   for (int i = 0; i < RECALL_LEVELS * RECALL_KS; i++) {
@@ -362,6 +381,7 @@ static int choose_step(const struct recall_measure *m, int level, int k) {
 void recall_choose(struct recall_measure *m, struct recall_curve *curve) {
   *curve = (struct recall_curve){.promised = m->form.promised,
                                  .lists = m->form.lists,
+                                 .order = m->form.order,
                                  .rows = (uint32_t)m->form.queries[0],
                                  .asked = (uint32_t)m->form.queries[1]};
   for (int level = 0; level < RECALL_LEVELS; level++) {

@@ -57,10 +57,12 @@ struct recall_curve { /* as saved in the index's file */
   uint32_t lists;     /* of the index */
   uint32_t rows;      /* of the table that were queries, */
   uint32_t asked;     /* and queries that were asked */
+  uint32_t order;     /* in which lists are probed (order.h) */
+  uint32_t unused;
   struct recall_point points[RECALL_LEVELS][RECALL_KS];
 };
 _Static_assert(sizeof(struct recall_curve) ==
-                   24 + 16 * RECALL_LEVELS * RECALL_KS,
+                   32 + 16 * RECALL_LEVELS * RECALL_KS,
                "as in FORMAT.md");
 
 /* Sets *to to what a search for k neighbours needs to reach this recall.  0:
@@ -74,6 +76,7 @@ int recall_pick(const struct recall_curve *curve, double recall, size_t k,
 struct recall_form {
   size_t queries[RECALL_GROUPS];
   uint32_t lists;
+  uint32_t order;            /* in which they are probed */
   uint32_t extra[RECALL_KS]; /* rows that make up for the codes; 0: no codes */
   double promised;           /* or 0 */
   uint32_t probes; /* fixed by the index's options; 0: they are chosen */
@@ -109,6 +112,11 @@ void recall_lists(struct recall_measure *m, size_t query, const uint32_t *at,
 /* Chooses the lists to probe, once recall_lists has been called for every
 ** query. */
 void recall_choose_lists(struct recall_measure *m);
+/* Of two measures of the same queries, with the lists in another order: does
+** the first need fewer lists for the promised recall?  (Find more, if the
+** number of lists is fixed?)  recall_choose_lists has been called for both. */
+int recall_is_better(const struct recall_measure *m,
+                     const struct recall_measure *other);
 /* The most lists, and the most rows, of any point. */
 uint32_t recall_probes(const struct recall_measure *m);
 uint32_t recall_rows(const struct recall_measure *m);

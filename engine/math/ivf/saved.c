@@ -20,7 +20,7 @@ uint32_t ivf_saved(struct ivf *ivf, uint32_t block, struct ivf_saved *saved) {
 int ivf_restore(struct ivf *ivf, const struct ivf_saved *saved) {
   uint32_t live = saved->live, place;
   int rc = EMB_OK;
-  if (saved->list >= ivf->centres.count || live > 0xffff) {
+  if (saved->list >= ivf->lists.count || live > 0xffff) {
     return EMB_CORRUPT;
   }
   for (uint32_t left = live; left; left &= left - 1) {
@@ -74,7 +74,7 @@ static void check_entries(struct ivf *ivf, uint32_t block,
 void ivf_check(struct ivf *ivf, struct ivf_checked *checked) {
   struct lists *lists = &ivf->lists;
   *checked = (struct ivf_checked){0};
-  for (uint32_t i = 0; i < ivf->centres.count; i++) {
+  for (uint32_t i = 0; i < lists->count; i++) {
     uint32_t n = 0, most = lists_blocks(lists, i), wrong = 0;
     uint32_t block = lists->all[i].first;
     for (; block != BLOCK_NONE && n < most && block < lists->blocks; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
 **
-** search.c -- the search of ivf.h: chooses lists, and finds their nearest
-** entries by code.
+** search.c -- the search of ivf.h: finds the nearest entries of some lists by
+** code; order.c chooses the lists.
 **
 ** Candidates are collected in an array twice as long as the number to keep.
 ** When it is full, the better half stays; from then on, only candidates better
@@ -11,21 +11,24 @@
 #include <string.h>
 
 #include "engine/emb.h"
-#include "ivf.h"
+#include "order.h"
 
 int ivf_search_init(struct ivf_search *search, struct ivf *ivf) {
   struct env *env = ivf->env;
-  uint32_t dim = ivf->form.dim, lists = ivf->centres.count;
+  uint32_t dim = ivf->form.dim, lists = ivf->lists.count;
   memset(search, 0, sizeof *search);
   search->ivf = ivf;
   search->query = env->allocate(env, dim * sizeof(float));
   search->part = env->allocate(env, dim * sizeof(float));
+  search->products = env->allocate(env, ivf->centres.count * sizeof(float));
   search->scores = env->allocate(env, lists * sizeof(float));
   search->order = env->allocate(env, lists * sizeof(uint32_t));
   search->positions = env->allocate(env, lists * sizeof(uint32_t));
+  search->ranks = env->allocate(env, lists * 2 * sizeof(uint32_t));
   search->rounded = env->allocate(env, ivf->form.words * UINT64_C(32) + 4);
-  int good = search->query && search->part && search->scores && search->order &&
-             search->positions && search->rounded;
+  int good = search->query && search->part && search->products &&
+             search->scores && search->order && search->positions &&
+             search->ranks && search->rounded;
   if (!good) {
     ivf_search_free(search);
   }
@@ -37,9 +40,11 @@ void ivf_search_free(struct ivf_search *search) {
     struct env *env = search->ivf->env;
     env->release(env, search->query);
     env->release(env, search->part);
+    env->release(env, search->products);
     env->release(env, search->scores);
     env->release(env, search->order);
     env->release(env, search->positions);
+    env->release(env, search->ranks);
     env->release(env, search->rounded);
     env->release(env, search->found);
   }
@@ -48,74 +53,6 @@ void ivf_search_free(struct ivf_search *search) {
 
 /* One in this many blocks is sampled for the keys that a condition admits. */
 #define SAMPLED_BLOCKS 16
-
-/* ---- lists --------------------------------------------------------------- */
-
-/* Sets order[0..probes) to the lists with the lowest scores, in no order.
-** Quickselect (Hoare). */
-static void select_lists(const float *scores, uint32_t *order, uint32_t n,
-                         uint32_t probes) {
-  uint32_t low = 0, high = n;
-  while (high - low > 1 && probes > low && probes < high) {
-    float pivot = scores[order[low + (high - low) / 2]];
-    uint32_t i = low, j = high - 1;
-    for (;;) {
-      while (scores[order[i]] < pivot) {
-        i++;
-      }
-      while (scores[order[j]] > pivot) {
-        j--;
-      }
-      if (i >= j) {
-        break;
-      }
-      uint32_t other = order[i];
-      order[i++] = order[j];
-      order[j--] = other;
-    }
-    uint32_t middle = j + 1; /* below it: at most the pivot */
-    middle = middle == high ? high - 1 : middle == low ? low + 1 : middle;
-    if (probes <= middle) {
-      high = middle;
-    } else {
-      low = middle;
-    }
-  }
-}
-
-static void sort_lists(const float *scores, uint32_t *order, uint32_t n) {
-  for (uint32_t gap = n / 2; gap; gap /= 2) { /* Shell's sort */
-    for (uint32_t i = gap; i < n; i++) {
-      uint32_t list = order[i], j = i;
-      for (; j >= gap && scores[order[j - gap]] > scores[list]; j -= gap) {
-        order[j] = order[j - gap];
-      }
-      order[j] = list;
-    }
-  }
-}
-
-/* Chooses the nonempty lists to search, the nearest centre first; returns their
-** number. */
-static uint32_t choose_lists(struct ivf_search *search, uint32_t probes) {
-  const struct ivf *ivf = search->ivf;
-  const struct centres *c = &ivf->centres;
-  const struct distance_rows rows = {c->rows, c->dim * sizeof(float), c->count};
-  uint32_t n = 0;
-  distance_best()->dot[EMB_F32](search->scores, NULL, search->query, &rows,
-                                c->dim);
-  for (uint32_t i = 0; i < c->count; i++) {
-    float product = search->scores[i];
-    search->scores[i] =
-        ivf->form.metric != EMB_DOT ? c->squares[i] - 2 * product : -product;
-    search->order[n] = i;
-    n += lists_blocks(&ivf->lists, i) != 0;
-  }
-  probes = probes < n ? probes : n;
-  select_lists(search->scores, search->order, n, probes);
-  sort_lists(search->scores, search->order, probes);
-  return probes;
-}
 
 /* ---- candidates ---------------------------------------------------------- */
 
@@ -170,6 +107,13 @@ static int make_found(struct ivf_search *search, size_t room) {
   return EMB_OK;
 }
 
+/* The query, as it is compared with one centre after the other. */
+struct scanning {
+  struct ivf_probe probe;
+  float step, limit;
+  int32_t sum;
+};
+
 /* ---- a list -------------------------------------------------------------- */
 
 static int admits_key(const struct ivf_asked *asked, int64_t key) {
@@ -197,27 +141,45 @@ static void sample_admitted(struct ivf_search *search,
   }
 }
 
-/* Prepares the query for comparison with the codes of a list's residuals.  For
-** a product, the query is rounded once, at the first list. */
-static void probe_list(struct ivf_search *search, struct ivf_probe *probe,
-                       uint32_t list, int is_first, float *step, int32_t *sum) {
+/* The sum of squares, in parts that do not depend on each other. */
+static float square_of_part(const float *part, uint32_t dim) {
+  float sums[8] = {0}, sum = 0;
+  uint32_t i = 0;
+  for (; i + 8 <= dim; i += 8) {
+    for (uint32_t j = 0; j < 8; j++) {
+      sums[j] += part[i + j] * part[i + j];
+    }
+  }
+  for (uint32_t j = 0; i < dim; i++, j++) {
+    sums[j] += part[i] * part[i];
+  }
+  for (uint32_t j = 0; j < 8; j++) {
+    sum += sums[j];
+  }
+  return sum;
+}
+
+/* Prepares the query for comparison with the codes of a centre's residuals.
+** For a product, the query is rounded once, at the first centre. */
+static void probe_centre(struct ivf_search *search, struct scanning *scan,
+                         uint32_t number, int is_first) {
   const struct ivf *ivf = search->ivf;
   const float *query = search->query;
-  float a = search->scores[list];
+  float a = -search->products[number];
   if (ivf->form.metric != EMB_DOT) {
-    const float *centre = centres_row(&ivf->centres, list);
-    a = 0;
+    const float *centre = centres_row(&ivf->centres, number);
     for (uint32_t i = 0; i < ivf->form.dim; i++) {
       search->part[i] = query[i] - centre[i];
-      a += search->part[i] * search->part[i];
     }
+    a = square_of_part(search->part, ivf->form.dim);
     query = search->part;
   }
   if (is_first || ivf->form.metric != EMB_DOT) {
-    *sum = ivf__round_query(&ivf->form, query, search->rounded, step);
+    scan->sum =
+        ivf__round_query(&ivf->form, query, search->rounded, &scan->step);
   }
-  probe->query = search->rounded;
-  ivf__probe(probe, &ivf->form, a, *step, *sum);
+  scan->probe.query = search->rounded;
+  ivf__probe(&scan->probe, &ivf->form, a, scan->step, scan->sum);
 }
 
 /* Without codes: takes all live entries, for which there is room. */
@@ -274,14 +236,21 @@ static void prefetch_block(const struct lists *lists, uint32_t block) {
   }
 }
 
-static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
-                      const struct ivf_probe *probe, uint32_t at,
-                      float *limit) {
+/* Enters a list to be scanned soon, and prefetches its first block. */
+static void enter_list(struct ivf_search *search, uint32_t number) {
   struct lists *lists = &search->ivf->lists;
-  struct ivf_list *list = &lists->all[search->order[at]];
-  float to[IVF_BLOCK];
+  struct ivf_list *list = &lists->all[number];
   ivf__list_enter(list);
-  uint32_t next = list->first;
+  prefetch_block(lists, list->first);
+}
+
+/* Scans a list that was entered, and leaves it. */
+static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
+                      uint32_t number, struct scanning *scan) {
+  struct lists *lists = &search->ivf->lists;
+  struct ivf_list *list = &lists->all[number];
+  float to[IVF_BLOCK];
+  uint32_t next = list->first, at = search->positions[number];
   while (next != BLOCK_NONE) {
     uint32_t b = next, live = lists_live(lists, b);
     next = lists_head(lists, b)->next;
@@ -299,16 +268,18 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
     } else if (asked->admits && b % SAMPLED_BLOCKS == 0) {
       sample_admitted(search, asked, lists_keys(lists, b), live);
     }
-    uint32_t below = search->ivf->ops->scan(probe, lists_codes(lists, b),
-                                            lists_marks(lists, b), *limit, to);
+    uint32_t below =
+        search->ivf->ops->scan(&scan->probe, lists_codes(lists, b),
+                               lists_marks(lists, b), scan->limit, to);
     for (below &= live; below; below &= below - 1) {
       uint32_t slot = (uint32_t)__builtin_ctz(below);
       int64_t key = lists_keys(lists, b)[slot];
-      if (to[slot] < *limit && (asked->admitted || admits_key(asked, key))) {
+      if (to[slot] < scan->limit &&
+          (asked->admitted || admits_key(asked, key))) {
         emb_assert(search->n < search->room);
         search->found[search->n++] = (struct ivf_candidate){to[slot], at, key};
         if (search->n == search->room) {
-          *limit = keep_nearest(search, asked->most);
+          scan->limit = keep_nearest(search, asked->most);
         }
       }
     }
@@ -316,11 +287,49 @@ static void scan_list(struct ivf_search *search, const struct ivf_asked *asked,
   ivf__list_leave(list);
 }
 
+/* Puts the chosen lists of a centre next to each other, at the place of the
+** first of them, into search->ranks. */
+static void group_lists(struct ivf_search *search, uint32_t probes) {
+  uint32_t shells = search->ivf->shells.count, n = 0;
+  for (uint32_t i = 0; n < probes; i++) {
+    uint32_t first = search->order[i] / shells * shells, earlier = 0;
+    for (uint32_t j = first; j < first + shells; j++) {
+      earlier |= search->positions[j] < i;
+    }
+    for (uint32_t j = first; !earlier && j < first + shells; j++) {
+      if (search->positions[j] < probes) {
+        search->ranks[n++] = j;
+      }
+    }
+  }
+}
+
+/* Scans the chosen lists.  Each is entered while the one before it is scanned,
+** so that its first block arrives meanwhile. */
+static void scan_lists(struct ivf_search *search, const struct ivf_asked *asked,
+                       uint32_t probes) {
+  struct scanning scan = {.limit = FLT_MAX};
+  uint32_t shells = search->ivf->shells.count, last = UINT32_MAX;
+  const uint32_t *lists = search->ranks;
+  group_lists(search, probes);
+  if (probes) {
+    enter_list(search, lists[0]);
+  }
+  for (uint32_t i = 0; i < probes; i++) {
+    uint32_t centre = lists[i] / shells;
+    if (i + 1 < probes) {
+      enter_list(search, lists[i + 1]);
+    }
+    if (centre != last) {
+      probe_centre(search, &scan, centre, i == 0);
+      last = centre;
+    }
+    scan_list(search, asked, lists[i], &scan);
+  }
+}
+
 int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
   const struct ivf *ivf = search->ivf;
-  struct ivf_probe probe = {0};
-  float limit = FLT_MAX, step = 0;
-  int32_t sum = 0;
   search->n = 0;
   search->probed = 0;
   search->sampled = search->admitted = 0;
@@ -328,7 +337,7 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
   if (!ivf__prepare(&ivf->form, search->query)) {
     return EMB_OK;
   }
-  uint32_t probes = choose_lists(search, asked->probes);
+  uint32_t probes = ivf__choose_lists(search, asked->probes, asked->order);
   size_t room = asked->most * (size_t)2;
   if (!ivf->form.bits) {
     room = 0;
@@ -338,13 +347,11 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
     room += IVF_BLOCK;
   }
   int rc = make_found(search, room);
-  for (uint32_t i = 0; !rc && i < probes; i++) {
-    if (ivf->form.bits) {
-      probe_list(search, &probe, search->order[i], i == 0, &step, &sum);
-      scan_list(search, asked, &probe, i, &limit);
-    } else {
-      take_list(search, asked, i);
-    }
+  if (!rc && ivf->form.bits) {
+    scan_lists(search, asked, probes);
+  }
+  for (uint32_t i = 0; !rc && !ivf->form.bits && i < probes; i++) {
+    take_list(search, asked, i);
   }
   if (!rc && ivf->form.bits && search->n > asked->most) {
     (void)keep_nearest(search, asked->most);
@@ -354,20 +361,18 @@ int ivf_search(struct ivf_search *search, const struct ivf_asked *asked) {
 }
 
 void ivf_positions(struct ivf_search *search, const float *query,
-                   const int64_t *keys, size_t n, uint32_t *at) {
+                   uint32_t order, const int64_t *keys, size_t n,
+                   uint32_t *at) {
   struct ivf *ivf = search->ivf;
   memcpy(search->query, query, ivf->form.dim * sizeof(float));
-  uint32_t lists = ivf__prepare(&ivf->form, search->query)
-                       ? choose_lists(search, ivf->centres.count)
-                       : 0;
-  memset(search->positions, 0xff, ivf->centres.count * sizeof(uint32_t));
-  for (uint32_t i = 0; i < lists; i++) {
-    search->positions[search->order[i]] = i;
+  int has_lists = ivf__prepare(&ivf->form, search->query);
+  if (has_lists) {
+    (void)ivf__choose_lists(search, ivf->lists.count, order);
   }
   for (size_t i = 0; i < n; i++) {
     uint32_t place = ivf__places_find(&ivf->places, keys[i]);
     at[i] = UINT32_MAX;
-    if (place != PLACE_NONE) {
+    if (has_lists && place != PLACE_NONE) {
       const struct ivf_head *head = lists_head(&ivf->lists, place / IVF_BLOCK);
       at[i] = search->positions[head->list];
     }

@@ -256,6 +256,7 @@ TEST(comparing) {
   struct ask ask;
   struct compare few, many;
   struct extents e = {0};
+  const struct candidates_how some = {.most = 1}, none = {0};
   if (!begin("comparing")) {
     return;
   }
@@ -266,8 +267,8 @@ TEST(comparing) {
   CHECK_FIRES(enter(); rows.first = 1; compare__rows(&few, &rows));
   CHECK_FIRES(ask__take(&ask, &few.best, 1, 1, 1));
   CHECK_FIRES(compare__row(&few, 1, queries));
-  CHECK_FIRES(candidates__find(&ask, NULL, NULL, 0, 1, 0));
-  CHECK_FIRES(candidates__find(&ask, NULL, NULL, 1, 0, 0));
+  CHECK_FIRES(candidates__find(&ask, NULL, NULL, 0, &some));
+  CHECK_FIRES(candidates__find(&ask, NULL, NULL, 1, &none));
   compare__free(&few);
   ask__end(&ask);
   CHECK_EQ_INT(ask__begin(&ask, s, queries, 4, 3, NULL), EMB_OK);

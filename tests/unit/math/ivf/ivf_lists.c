@@ -15,7 +15,7 @@ enum { DIM = 12, LISTS = 9, KEYS = 2000 };
 
 /* Centres that are far apart, on one axis. */
 static int begin(struct ivf *ivf, struct env *env, uint32_t bits) {
-  const struct ivf_shape shape = {DIM, bits, EMB_L2, LISTS, KEYS};
+  const struct ivf_shape shape = {DIM, bits, EMB_L2, LISTS, 1, KEYS};
   if (!ivf_init(ivf, env, &shape)) {
     return 0;
   }

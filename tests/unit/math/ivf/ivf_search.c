@@ -15,7 +15,7 @@
 enum { K = 10 };
 
 struct data {
-  uint32_t dim, n, metric;
+  uint32_t dim, n, metric, shells;
   float *rows;
 };
 
@@ -41,8 +41,8 @@ static void build(struct ivf *ivf, const struct data *data, uint32_t bits,
                   uint32_t lists) {
   struct ivf_training t;
   struct ivf_writer w;
-  const struct ivf_shape shape = {data->dim, bits, data->metric, lists,
-                                  data->n};
+  const struct ivf_shape shape = {data->dim, bits,         data->metric,
+                                  lists,     data->shells, data->n};
   size_t bytes = (size_t)data->n * data->dim * sizeof(float);
   float *rows = malloc(bytes), *sample = malloc(bytes);
   memcpy(rows, data->rows, bytes);
@@ -54,7 +54,7 @@ static void build(struct ivf *ivf, const struct data *data, uint32_t bits,
   CHECK(ivf_train(&t, ivf, sample, data->n < 20000 ? data->n : 20000));
   while (!ivf_train_step(&t)) {
   }
-  ivf_train_end(&t, ivf);
+  CHECK_EQ_INT(ivf_train_end(&t, ivf), 0);
   CHECK(ivf_writer_init(&w, ivf));
   for (size_t at = 0; at < data->n; at += IVF_ROWS) {
     int64_t keys[IVF_ROWS];
@@ -208,7 +208,7 @@ TEST(bytes_of_a_key) {
       printf("%u bits: %.2f bytes beside the code\n", bits[i], beside);
     }
     CHECK(ivf_bytes(&ivf) <=
-          ivf_bytes_of(&(struct ivf_shape){64, bits[i], EMB_L2, 250, data.n},
+          ivf_bytes_of(&(struct ivf_shape){64, bits[i], EMB_L2, 250, 1, data.n},
                        data.n));
     ivf_free(&ivf);
   }

@@ -16,7 +16,7 @@ static struct ivf_writer writer;
 
 /* Centres that are far apart, on one axis. */
 static void begin(void) {
-  const struct ivf_shape shape = {DIM, 8, EMB_L2, LISTS, KEYS};
+  const struct ivf_shape shape = {DIM, 8, EMB_L2, LISTS, 1, KEYS};
   CHECK(ivf_init(&ivf, &env_posix, &shape));
   for (uint32_t i = 0; i < LISTS; i++) {
     ivf.centres.rows[i * DIM] = (float)i * 10;
@@ -190,7 +190,7 @@ TEST(training_of_centres) {
                            NEARER_ROWS + 1, list));
   while (!ivf_train_step(&training)) {
   }
-  ivf_train_end(&training, &ivf);
+  CHECK_EQ_INT(ivf_train_end(&training, &ivf), 0);
   end();
 }
 
@@ -207,6 +207,18 @@ static void search_for_nothing(void) {
 TEST(an_index) {
   filled();
   CHECK_FIRES(ivf.centres.count--; ivf_valid(&ivf));
+  CHECK_FIRES(ivf.shells.count = 2; ivf_valid(&ivf));
+  CHECK_FIRES(const float query[DIM] = {0}; struct ivf_search search;
+              ivf_search_init(&search, &ivf);
+              ivf_search(&search, &(struct ivf_asked){.query = query,
+                                                      .probes = 1,
+                                                      .order = IVF_ORDERS}));
+  CHECK_FIRES(struct shells shells;
+              ivf__shells_init(&shells, &env_posix, 1, SHELLS_MAX + 1));
+  CHECK_FIRES(struct ivf large;
+              ivf_init(&large, &env_posix,
+                       &(struct ivf_shape){DIM, 8, EMB_L2, LISTS_MAX / 2 + 1, 2,
+                                           KEYS}));
   CHECK_FIRES(ivf.form.base++; ivf_valid(&ivf));
   CHECK_FIRES(ivf.lists.form.base++; ivf_free(&ivf));
   CHECK_FIRES(atomic_fetch_add(&ivf.rows, 1); ivf_valid(&ivf));

@@ -92,14 +92,41 @@ TEST(also_if_some_queries_are_hard) {
 TEST(for_each_group_of_queries) {
   struct recall_curve curve;
   struct recall_point rows, both;
+  int broken = 0;
   measure(&curve, 500, 0, 1, 1);
   CHECK(recall_pick(&curve, 0.9, 10, &rows));
-  measure(&curve, 500, 300, 1, 6);
-  CHECK_EQ_INT(curve.rows, 500);
-  CHECK_EQ_INT(curve.asked, 300);
-  CHECK(recall_pick(&curve, 0.9, 10, &both));
-  CHECK(found_within(6, both.probes) >= 0.9);
   CHECK(found_within(6, rows.probes) < 0.9);
+  for (int i = 0; i < 40; i++) {
+    measure(&curve, 500, 300, 1, 6);
+    CHECK_EQ_INT(curve.rows, 500);
+    CHECK_EQ_INT(curve.asked, 300);
+    CHECK(recall_pick(&curve, 0.9, 10, &both));
+    broken += found_within(6, both.probes) < 0.9;
+  }
+  CHECK(broken <= 10); /* of 40, where 2 are expected */
+}
+
+/* Of two orders of the lists the one with the neighbours in front is better,
+** whether a recall or a number of lists is given. */
+TEST(orders_are_compared) {
+  for (int fixed = 0; fixed < 2; fixed++) {
+    struct recall_measure near, far;
+    const struct recall_form form = {.queries = {500, 0},
+                                     .lists = LISTS,
+                                     .promised = fixed ? 0 : 0.94,
+                                     .probes = fixed ? 20 : 0};
+    CHECK(recall_begin(&near, &env_posix, &form));
+    CHECK(recall_begin(&far, &env_posix, &form));
+    draw_queries(&near, 0, 500, 1);
+    draw_queries(&far, 0, 500, 3);
+    recall_choose_lists(&near);
+    recall_choose_lists(&far);
+    CHECK(recall_is_better(&near, &far));
+    CHECK(!recall_is_better(&far, &near));
+    CHECK(!recall_is_better(&near, &near));
+    recall_end(&near);
+    recall_end(&far);
+  }
 }
 
 TEST(few_queries_promise_little) {
