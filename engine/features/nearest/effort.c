@@ -93,11 +93,13 @@ static double indexed_ns(const struct ivf *ivf, const struct effort *effort,
          compared * (vector * ROW_BYTE_NS + ROW_NS + away * DISK_READ_NS);
 }
 
-/* The curve holds for searches without conditions.  With some, the nearest rows
-** are farther away: half of the misses are permitted. */
-static int has_conditions(const emb_nearest_how *how) {
+/* The curve holds for searches without conditions, of rows in their lists.
+** With conditions the nearest rows are farther away, and rows that training has
+** just moved are missed more often: half of the misses are permitted. */
+static int is_harder(struct nearest_index *x, const emb_nearest_how *how) {
   return how->filter ||
-         (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0;
+         (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0 ||
+         refresh__is_far_behind(x);
 }
 
 void effort__choose(struct nearest_index *x, struct index_set *set,
@@ -125,7 +127,7 @@ void effort__choose(struct nearest_index *x, struct index_set *set,
   uint32_t order;
   int good = 0;
   pthread_mutex_lock(&x->use_lock);
-  if (has_conditions(how)) {
+  if (is_harder(x, how)) {
     good = recall_pick(&set->curves[how->segment], (1 + recall) / 2, k, &point);
   }
   good = good || recall_pick(&set->curves[how->segment], recall, k, &point);
