@@ -18,6 +18,10 @@
 #include "engine/emb.h"
 
 #define ROWS_MAX (1u << 22)
+/* Codes of rows in their old lists are out of date, too: if all rows were
+** behind, this many times as many more are compared. */
+#define BEHIND_ROWS 3.0
+#define BEHIND_MUCH 0.1
 
 /* A pass over all rows, for each byte of a record; a list that is put in order;
 ** one that is probed, for each element, and besides; a code, for each byte, and
@@ -93,13 +97,21 @@ static double indexed_ns(const struct ivf *ivf, const struct effort *effort,
          compared * (vector * ROW_BYTE_NS + ROW_NS + away * DISK_READ_NS);
 }
 
+/* The share of the rows that training has moved and that are still in their old
+** lists. */
+static double share_behind(struct nearest_index *x) {
+  double behind = (double)atomic_load(&x->behind);
+  double rows = (double)atomic_load(&x->store->core.count);
+  return behind < rows ? behind / rows : behind > 0;
+}
+
 /* The curve holds for searches without conditions, of rows in their lists.
-** With conditions the nearest rows are farther away, and rows that training has
-** just moved are missed more often: half of the misses are permitted. */
-static int is_harder(struct nearest_index *x, const emb_nearest_how *how) {
+** With conditions the nearest rows are farther away, and rows that have left
+** their lists are missed more often: half of the misses are permitted. */
+static int is_harder(const emb_nearest_how *how, double behind) {
   return how->filter ||
          (how->flags & (EMB_NEAREST_RANGE | EMB_NEAREST_KEYS)) != 0 ||
-         refresh__is_far_behind(x);
+         behind > BEHIND_MUCH;
 }
 
 void effort__choose(struct nearest_index *x, struct index_set *set,
@@ -124,15 +136,15 @@ void effort__choose(struct nearest_index *x, struct index_set *set,
     return;
   }
   double recall = how->recall > 0 ? how->recall : options->recall;
-  uint32_t order;
-  int good = 0;
+  double behind = share_behind(x);
   pthread_mutex_lock(&x->use_lock);
-  if (is_harder(x, how)) {
-    good = recall_pick(&set->curves[how->segment], (1 + recall) / 2, k, &point);
-  }
-  good = good || recall_pick(&set->curves[how->segment], recall, k, &point);
-  order = set->curves[how->segment].order;
+  const struct recall_curve *curve = &set->curves[how->segment];
+  uint32_t order = curve->order;
+  int good =
+      is_harder(how, behind) && recall_pick(curve, (1 + recall) / 2, k, &point);
+  good = good || recall_pick(curve, recall, k, &point);
   pthread_mutex_unlock(&x->use_lock);
+  point.rows += (uint32_t)(point.rows * BEHIND_ROWS * behind);
   *effort =
       (struct effort){.probes = point.probes,
                       .order = order,
