@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 
 #define ROWS_MAX (1u << 22)
@@ -144,7 +145,9 @@ void effort__choose(struct nearest_index *x, struct index_set *set,
       is_harder(how, behind) && recall_pick(curve, (1 + recall) / 2, k, &point);
   good = good || recall_pick(curve, recall, k, &point);
   pthread_mutex_unlock(&x->use_lock);
-  point.rows += (uint32_t)(point.rows * BEHIND_ROWS * behind);
+  if (!EMB_SEED(SEED_OLD_CODES_TRUSTED)) {
+    point.rows += (uint32_t)(point.rows * BEHIND_ROWS * behind);
+  }
   *effort =
       (struct effort){.probes = point.probes,
                       .order = order,

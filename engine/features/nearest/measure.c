@@ -9,6 +9,7 @@
 
 #include "effort.h"
 #include "engine/base/hash.h"
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 #include "engine/table/jobs/tasks.h"
 #include "index.h"
@@ -145,7 +146,8 @@ static size_t take_asked(struct measuring *m, struct asked *asked,
       memmove(to + kept++ * dim, to + (size_t)i * dim, dim * sizeof *to);
     }
   }
-  return kept < MEASURE_ASKED ? 0 : kept;
+  return kept < MEASURE_ASKED || EMB_SEED(SEED_ASKED_QUERIES_IGNORED) ? 0
+                                                                      : kept;
 }
 
 /* For lists in the order m->order. */

@@ -224,8 +224,11 @@ static int set_one(struct ivf_writer *writer, uint32_t centre, int64_t key,
   struct ivf *ivf = writer->ivf;
   const struct ivf_entry entry = {key, writer->words, writer->marks};
   uint32_t place = ivf__places_find(&ivf->places, key);
-  uint32_t list =
-      centre * ivf->shells.count + shells_of(&ivf->shells, centre, square);
+  uint32_t shell = shells_of(&ivf->shells, centre, square);
+  if (EMB_SEED(SEED_SHELL_MISTAKEN) && shell + 1 == ivf->shells.count) {
+    shell = 0;
+  }
+  uint32_t list = centre * ivf->shells.count + shell;
   ivf__encode(&ivf->form, writer->residual, writer->words, writer->marks);
   if (place == PLACE_NONE) {
     return set_new(ivf, list, &entry);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 
 /* 0: by the centre alone. */
@@ -75,7 +76,7 @@ static float score_lists(struct ivf_search *search, uint32_t centre,
   float spread = margin * sqrtf(across / (float)ivf->form.dim);
   for (uint32_t i = 0; i < shells->count; i++) {
     float r = radii[i], score = near;
-    if (margin > 0) {
+    if (margin > 0 && !EMB_SEED(SEED_RADIUS_IGNORED)) {
       score += ivf->form.metric == EMB_DOT ? -spread * r : r * (r - 2 * spread);
     }
     scores[i] = score < FLT_MAX ? score : FLT_MAX; /* also of a NaN */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/debug.h"
+#include "engine/base/seed.h"
 
 const uint32_t recall_ks[RECALL_KS] = {1, 10, 100};
 const double recall_levels[RECALL_LEVELS - 1] = {
@@ -85,6 +86,9 @@ int recall_pick(const struct recall_curve *curve, double recall, size_t k,
 
 /* The least recall that would let a sample look this good once in 20. */
 static double least_recall(double found, double wanted, double design) {
+  if (EMB_SEED(SEED_RECALL_OF_SAMPLE_PROMISED) && wanted > 0) {
+    return found / wanted;
+  }
   double misses = (wanted - found) / design + 1;
   double root = 1 - 1 / (9 * misses) + CONFIDENCE_Z / (3 * sqrt(misses));
   double most = misses * root * root * root;

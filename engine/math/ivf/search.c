@@ -10,6 +10,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 #include "order.h"
 
@@ -366,6 +367,9 @@ void ivf_positions(struct ivf_search *search, const float *query,
   struct ivf *ivf = search->ivf;
   memcpy(search->query, query, ivf->form.dim * sizeof(float));
   int has_lists = ivf__prepare(&ivf->form, search->query);
+  if (EMB_SEED(SEED_POSITION_OF_ANOTHER_ORDER)) {
+    order = 0;
+  }
   if (has_lists) {
     (void)ivf__choose_lists(search, ivf->lists.count, order);
   }

@@ -17,6 +17,7 @@
 */
 #include <string.h>
 
+#include "engine/base/seed.h"
 #include "engine/emb.h"
 #include "core.h"
 #include "reserve.h"
@@ -102,7 +103,8 @@ void core_rouse(struct core *core) {
 void core_signal_release(struct core *core, struct released *released) {
   pthread_mutex_lock(&core->wake_lock);
   for (struct release_waiter *w = core->waiting; w; w = w->next) {
-    if (!w->is_woken && (!released || released_has(released, w->hash))) {
+    int has = !released || released_has(released, w->hash);
+    if (!w->is_woken && has != EMB_SEED(SEED_RELEASE_WAKES_OTHERS)) {
       w->is_woken = 1;
       pthread_cond_signal(&w->woken);
     }
