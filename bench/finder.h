@@ -22,6 +22,7 @@ struct finder_options {
   const char *results;   /* for files kept between runs, and vec0.so */
   uint64_t memory_bytes; /* emb only: option memory; 0: all fits */
   size_t lists;          /* of an inverted file */
+  const char *index;     /* emb only: the option; NULL: of so many lists */
   int threads;           /* used to build it */
 };
 
@@ -52,8 +53,13 @@ extern const struct finder_kind finder_read;   /* a ceiling: reads all bytes */
 extern const struct finder_kind finder_device; /* as above, from disk */
 extern const struct finder_kind finder_emb;    /* emb_nearest, exact */
 extern const struct finder_kind finder_emb_index; /* with its index */
+extern const struct finder_kind finder_emb_95;    /* index=ivf */
+extern const struct finder_kind finder_emb_99;    /* ivf(recall=0.99) */
 extern const struct finder_kind finder_emb_sql;   /* vector MATCH */
 extern const struct finder_kind finder_sqlite_vec;
+/* Where vec0.so has these indexes. */
+extern const struct finder_kind finder_vec_bits, finder_vec_int8;
+extern const struct finder_kind finder_vec_diskann;
 /* Their addresses are NULL where FAISS is not installed. */
 extern const struct finder_kind finder_faiss_flat __attribute__((weak));
 extern const struct finder_kind finder_faiss_ivf __attribute__((weak));

@@ -59,7 +59,7 @@ struct emb_finder *emb_finder_open(const struct finder_options *options,
   config.flags =
       how & EMB_FINDER_OPEN ? 0 : EMB_OPEN_CREATE | EMB_OPEN_EXCLUSIVE;
   if (how & EMB_FINDER_INDEX) {
-    index_ask(&config, options->lists);
+    index_ask(&config, options);
   }
   if (emb_open(path("%s/store", options->directory), &config, &finder->store,
                &err)) {
@@ -125,6 +125,20 @@ static void *indexed_open(const struct finder_options *options) {
   return finder;
 }
 
+static void *open_for(const struct finder_options *options, const char *index) {
+  struct finder_options own = *options;
+  own.index = index;
+  return indexed_open(&own);
+}
+
+static void *open_95(const struct finder_options *options) {
+  return open_for(options, "ivf");
+}
+
+static void *open_99(const struct finder_options *options) {
+  return open_for(options, "ivf(recall=0.99)");
+}
+
 static void finder_close(void *finder) { emb_finder_close(finder); }
 
 static void exact_ask(void *finder, const struct question *question,
@@ -145,6 +159,24 @@ const struct finder_kind finder_emb = {
     .open = exact_open,
     .close = finder_close,
     .ask = exact_ask,
+};
+
+const struct finder_kind finder_emb_95 = {
+    .name = "emb recall=0.95",
+    .about = "emb_nearest with index=ivf",
+    .effort = "recall",
+    .open = open_95,
+    .close = finder_close,
+    .ask = indexed_ask,
+};
+
+const struct finder_kind finder_emb_99 = {
+    .name = "emb recall=0.99",
+    .about = "emb_nearest with index='ivf(recall=0.99)'",
+    .effort = "recall",
+    .open = open_99,
+    .close = finder_close,
+    .ask = indexed_ask,
 };
 
 const struct finder_kind finder_emb_index = {

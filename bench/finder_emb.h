@@ -19,7 +19,7 @@ struct emb_finder {
 /* How to open a store: with an index; and either filled with the points' rows
 ** or, if it exists, using only their number and dimension. */
 enum {
-  EMB_FINDER_INDEX = 1, /* with options->lists lists */
+  EMB_FINDER_INDEX = 1, /* as the options say */
   EMB_FINDER_OPEN = 2,  /* it exists */
 };
 struct emb_finder *emb_finder_open(const struct finder_options *options,
@@ -45,7 +45,7 @@ const char *emb_finder_text(const struct emb_finder *finder, const char *name);
 /* 1 if emb.h has an index. */
 int index_is_possible(void);
 /* Configures an index. */
-void index_ask(emb_config *config, size_t lists);
+void index_ask(emb_config *config, const struct finder_options *options);
 /* Is the index in use, with all rows it was built from? */
 int index_is_ready(const struct emb_finder *finder);
 /* Waits until the index is ready and no row remains to be moved. */

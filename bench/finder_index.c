@@ -14,12 +14,13 @@ enum { WAIT_SECONDS = 600 };
 
 int index_is_possible(void) { return BENCH_INDEX; }
 
-void index_ask(emb_config *config, size_t lists) {
+void index_ask(emb_config *config, const struct finder_options *options) {
 #if BENCH_INDEX
-  config->index = path("ivf(lists=%zu)", lists);
+  config->index =
+      options->index ? options->index : path("ivf(lists=%zu)", options->lists);
 #else
   (void)config;
-  die("emb.h has no index, of %zu lists or others", lists);
+  die("emb.h has no index, of %zu lists or others", options->lists);
 #endif
 }
 

@@ -163,17 +163,21 @@ void hunt_verify(const struct hunt *hunt, const struct hunter *hunter, size_t n,
 }
 
 double hunt_recall(const struct hunt *hunt, const struct hunter *hunter,
-                   int effort) {
+                   size_t each, int effort) {
   const struct points *points = &hunt->points;
   size_t all = points->asked * NEIGHBOURS;
   int64_t *keys = need(all, sizeof(*keys));
   double *distances = need(all, sizeof(*distances));
-  struct question question = {.queries = points->queries,
-                              .n = points->asked,
-                              .k = NEIGHBOURS,
-                              .threads = processors(),
-                              .effort = effort};
-  hunter->kind->ask(hunter->finder, &question, keys, distances);
+  for (size_t at = 0; at < points->asked; at += each) {
+    size_t left = points->asked - at;
+    struct question question = {.queries = points->queries + at * points->dim,
+                                .n = left < each ? left : each,
+                                .k = NEIGHBOURS,
+                                .threads = processors(),
+                                .effort = effort};
+    hunter->kind->ask(hunter->finder, &question, keys + at * NEIGHBOURS,
+                      distances + at * NEIGHBOURS);
+  }
   double recall = points_recall(points, points->queries, points->asked,
                                 NEIGHBOURS, hunt->truth, keys);
   free(keys);

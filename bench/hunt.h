@@ -55,9 +55,9 @@ void hunt_find_truth(struct hunt *hunt);
 ** `each` queries per call. */
 void hunt_verify(const struct hunt *hunt, const struct hunter *hunter, size_t n,
                  size_t each);
-/* Recall over all queries, in one call. */
+/* Recall over all queries, `each` queries per call. */
 double hunt_recall(const struct hunt *hunt, const struct hunter *hunter,
-                   int effort);
+                   size_t each, int effort);
 /* "1 thread", "2 threads" */
 const char *hunt_threads(int threads);
 

@@ -16,7 +16,10 @@
 **           occasionally a little farther.
 ** RECALL    The share of the ten nearest by FAISS flat that was found.
 **
-** --only="exact", "indexed", "disk", "building", "training", "drift" or
+** PROMISES  Vectors of other kinds, too: nearest_recall.c.
+**
+** --only="exact", "indexed", "promises", "disk", "building", "training",
+*"drift" or
 ** "columns" selects a part.  Parts that need an index are left out if emb has
 ** none.
 */
@@ -63,6 +66,10 @@ static size_t lists_of(size_t n) {
   return lists;
 }
 
+static const char *demo_entities(const struct hunt *hunt) {
+  return path("%s/../demo/wordnet.db-emb/entities", hunt->options->out);
+}
+
 static void compare_sets(struct hunt *hunt, size_t keys) {
   static const size_t dims[] = {64, 256};
   static const char *const names[] = {"64 dimensions", "256 dimensions"};
@@ -73,8 +80,7 @@ static void compare_sets(struct hunt *hunt, size_t keys) {
     hunt_all(hunt);
     hunt_end(hunt);
   }
-  const char *demo =
-      path("%s/../demo/wordnet.db-emb/entities", hunt->options->out);
+  const char *demo = demo_entities(hunt);
   hunt->what = "WordNet";
   if (points_read(&hunt->points, demo, ASKED)) {
     hunt->lists = lists_of(hunt->points.n);
@@ -83,6 +89,40 @@ static void compare_sets(struct hunt *hunt, size_t keys) {
   } else {
     figure_note(hunt->figure, "WordNet: `make demo` has left no vectors in %s",
                 demo);
+  }
+}
+
+/* Vectors of several kinds, for which libraries differ in what they find. */
+static void promise_all(struct hunt *hunt, size_t keys) {
+  static const struct {
+    const char *name;
+    size_t dim;
+    int how; /* enum points_spread; -1: clustered */
+  } sets[] = {{"normal, 16 dimensions", 16, POINTS_NORMAL},
+              {"normal, 64 dimensions", 64, POINTS_NORMAL},
+              {"normal, 256 dimensions", 256, POINTS_NORMAL},
+              {"sphere, 64 dimensions", 64, POINTS_SPHERE},
+              {"heavy tails, 64 dimensions", 64, POINTS_HEAVY},
+              {"clustered, 64 dimensions", 64, -1}};
+  for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+    hunt->what = sets[i].name;
+    if (sets[i].how < 0) {
+      points_make(&hunt->points, keys, sets[i].dim, ASKED);
+    } else {
+      points_spread(&hunt->points, (enum points_spread)sets[i].how, keys,
+                    sets[i].dim, ASKED);
+    }
+    hunt->lists = lists_of(hunt->points.n);
+    hunt_find_truth(hunt);
+    hunt_promises(hunt);
+    hunt_end(hunt);
+  }
+  hunt->what = "WordNet";
+  if (points_read(&hunt->points, demo_entities(hunt), ASKED)) {
+    hunt->lists = lists_of(hunt->points.n);
+    hunt_find_truth(hunt);
+    hunt_promises(hunt);
+    hunt_end(hunt);
   }
 }
 
@@ -130,6 +170,11 @@ void bench_nearest(const struct options *options) {
   }
   if (hunt_wants(options, "exact") || hunt_wants(options, "indexed")) {
     compare_sets(&hunt, keys);
+  }
+  if (hunt_wants(options, "promises")) {
+    promise_all(&hunt, options->keys    ? options->keys
+                       : options->quick ? 5000
+                                        : 100000);
   }
   change_one(&hunt, options->quick && !options->keys ? 5 * keys : keys);
   figure_done(hunt.figure);

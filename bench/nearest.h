@@ -10,6 +10,7 @@
 
 void hunt_exact(struct hunt *hunt);    /* nearest_exact.c */
 void hunt_indexed(struct hunt *hunt);  /* nearest_index.c */
+void hunt_promises(struct hunt *hunt); /* nearest_recall.c */
 void hunt_on_disk(struct hunt *hunt);  /* nearest_disk.c */
 void hunt_building(struct hunt *hunt); /* nearest_train.c */
 void hunt_training(struct hunt *hunt);

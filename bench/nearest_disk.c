@@ -84,7 +84,7 @@ static double device_reads(const struct hunt *hunt) {
 static int choose(const struct hunt *hunt, const struct hunter *hunter,
                   double *recall) {
   int i = 0;
-  while ((*recall = hunt_recall(hunt, hunter, efforts[i])) < WANTED &&
+  while ((*recall = hunt_recall(hunt, hunter, ASKED, efforts[i])) < WANTED &&
          i + 1 < EFFORTS) {
     i++;
   }

@@ -42,7 +42,7 @@ static void find_efforts(const struct hunt *hunt, struct sweep *sweep) {
   for (; sweep->count < EFFORTS && effort <= most; effort *= 2) {
     int i = sweep->count++;
     sweep->efforts[i] = effort;
-    sweep->recall[i] = hunt_recall(hunt, &sweep->hunter, effort);
+    sweep->recall[i] = hunt_recall(hunt, &sweep->hunter, ASKED, effort);
     if (sweep->recall[i] > 0.995) {
       break;
     }

@@ -101,6 +101,44 @@ void points_make(struct points *points, size_t n, size_t dim, size_t asked) {
   mixture_free(&mixture);
 }
 
+/* ---- spread vectors ------------------------------------------------------ */
+
+static void spread(enum points_spread how, size_t dim, uint64_t *state,
+                   float *to) {
+  double square = 0, factor = 1;
+  for (size_t j = 0; j < dim; j++) {
+    to[j] = normal(state);
+    square += (double)to[j] * (double)to[j];
+  }
+  if (how == POINTS_SPHERE) {
+    factor = 1 / sqrt(square);
+  } else if (how == POINTS_HEAVY) { /* Student's t, 3 degrees of freedom */
+    double chi = 0;
+    for (int i = 0; i < 3; i++) {
+      double x = (double)normal(state);
+      chi += x * x / 3;
+    }
+    factor = 1 / sqrt(chi + 1e-6);
+  }
+  for (size_t j = 0; j < dim; j++) {
+    to[j] *= (float)factor;
+  }
+}
+
+void points_spread(struct points *points, enum points_spread how, size_t n,
+                   size_t dim, size_t asked) {
+  uint64_t state = 0x9e3779b97f4a7c15u;
+  *points = (struct points){.n = n, .dim = dim, .asked = asked};
+  points->vectors = need_huge(n * dim * sizeof(float));
+  points->queries = need(asked * dim, sizeof(float));
+  for (size_t i = 0; i < n; i++) {
+    spread(how, dim, &state, points->vectors + i * dim);
+  }
+  for (size_t i = 0; i < asked; i++) {
+    spread(how, dim, &state, points->queries + i * dim);
+  }
+}
+
 /* ---- trained vectors ----------------------------------------------------- */
 
 static size_t read_rows(emb_session *session, size_t max, size_t dim,

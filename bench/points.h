@@ -11,6 +11,9 @@
 **            lists cut them: one of 1,024 lists for a million vectors of 64
 **            elements must probe about twelve for a recall of 0.95.  Queries
 **            are further draws.
+** SPREAD     Without clusters: elements that are independent and nearly normal,
+**            the same divided by the length of the vector, or multiplied by one
+**            factor for each vector, whose distribution has heavy tails.
 ** TRAINED    The synsets that `make demo` has trained on WordNet.  Queries are
 **            rows removed from the set.
 **
@@ -30,6 +33,9 @@ struct points {
 };
 
 void points_make(struct points *points, size_t n, size_t dim, size_t asked);
+enum points_spread { POINTS_NORMAL, POINTS_SPHERE, POINTS_HEAVY };
+void points_spread(struct points *points, enum points_spread how, size_t n,
+                   size_t dim, size_t asked);
 /* Reads the vectors of the store in a directory.  0: there is none. */
 int points_read(struct points *points, const char *directory, size_t asked);
 void points_free(struct points *points);
