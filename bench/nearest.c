@@ -18,10 +18,9 @@
 **
 ** PROMISES  Vectors of other kinds, too: nearest_recall.c.
 **
-** --only="exact", "indexed", "promises", "disk", "building", "training",
-*"drift" or
-** "columns" selects a part.  Parts that need an index are left out if emb has
-** none.
+** --only=NAME selects a part: "exact", "indexed", "promises", "disk",
+** "building", "training", "drift" or "columns".  Parts that need an index are
+** left out if emb has none.
 */
 #include "nearest.h"
 
