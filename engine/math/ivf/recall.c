@@ -264,11 +264,11 @@ void recall_choose_lists(struct recall_measure *m) {
 }
 
 /* Lower is better. */
-static double cost_of(const struct recall_measure *m) {
+static double cost_of(const struct recall_measure *m, int level) {
   double cost = 0;
   for (int k = 0; k < RECALL_KS; k++) {
-    uint32_t probes = m->points[RECALL_PROMISED][k].probes;
-    if (is_fixed(m, RECALL_PROMISED)) {
+    uint32_t probes = m->points[level][k].probes;
+    if (is_fixed(m, level)) {
       cost -= found_of(m, 0, k, probes) + found_of(m, 1, k, probes);
     } else {
       cost += probes ? probes : 2.0 * m->form.lists;
@@ -279,7 +279,11 @@ static double cost_of(const struct recall_measure *m) {
 
 int recall_is_better(const struct recall_measure *m,
                      const struct recall_measure *other) {
-  return cost_of(m) < cost_of(other);
+  double gain = 0;
+  for (int level = RECALL_PROMISED; gain == 0 && level >= 0; level--) {
+    gain = cost_of(other, level) - cost_of(m, level);
+  }
+  return gain > 0;
 }
 
 uint32_t recall_probes(const struct recall_measure *m) {

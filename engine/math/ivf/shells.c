@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Rows of the sample that a shell needs. */
-#define SHELL_ROWS 4
+#define FITTED_ROWS 4
 
 int ivf__shells_init(struct shells *shells, struct env *env, uint32_t centres,
                      uint32_t count) {
@@ -100,7 +100,7 @@ int ivf__shells_fit(struct shells *shells, struct env *env,
   for (uint32_t c = 0; c < shells->centres; c++) {
     size_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
     qsort(by_centre + from, n, sizeof(float), compare_squares);
-    if (n >= (size_t)shells->count * SHELL_ROWS) {
+    if (n >= (size_t)shells->count * FITTED_ROWS) {
       fit_centre(shells, c, by_centre + from, n);
     } else {
       fit_centre(shells, c, sample->squares, sample->n);

@@ -106,6 +106,42 @@ TEST(for_each_group_of_queries) {
   CHECK(broken <= 10); /* of 40, where 2 are expected */
 }
 
+/* The best of five orders that are equally good looks better than it is.  Still
+** the promise is broken at most a little more often, for one neighbour. */
+TEST(the_best_of_several_holds) {
+  int broken[RECALL_KS] = {0};
+  for (int i = 0; i < TRIALS; i++) {
+    struct recall_measure best = {0}, other;
+    struct recall_curve curve;
+    struct recall_point point;
+    const struct recall_form form = {
+        .queries = {500, 0}, .lists = LISTS, .promised = 0.94};
+    for (int order = 0; order < 5; order++) {
+      CHECK(recall_begin(&other, &env_posix, &form));
+      draw_queries(&other, 0, 500, 1);
+      recall_choose_lists(&other);
+      if (!order || recall_is_better(&other, &best)) {
+        recall_end(&best);
+        best = other;
+      } else {
+        recall_end(&other);
+      }
+    }
+    recall_choose(&best, &curve);
+    curve.measured = 1;
+    recall_end(&best);
+    for (int k = 0; k < RECALL_KS; k++) {
+      CHECK(recall_pick(&curve, 0.94, recall_ks[k], &point));
+      broken[k] += found_within(1, point.probes) < 0.94;
+    }
+  }
+  for (int k = 0; k < RECALL_KS; k++) {
+    if (!CHECK(broken[k] <= (k == 0 ? 45 : 22))) {
+      printf("%u neighbours: %d of %d\n", recall_ks[k], broken[k], TRIALS);
+    }
+  }
+}
+
 /* Of two orders of the lists the one with the neighbours in front is better,
 ** whether a recall or a number of lists is given. */
 TEST(orders_are_compared) {
