@@ -264,11 +264,11 @@ void recall_choose_lists(struct recall_measure *m) {
 }
 
 /* Lower is better. */
-static double cost_of(const struct recall_measure *m, int level) {
+static double cost_of(const struct recall_measure *m) {
   double cost = 0;
   for (int k = 0; k < RECALL_KS; k++) {
-    uint32_t probes = m->points[level][k].probes;
-    if (is_fixed(m, level)) {
+    uint32_t probes = m->points[RECALL_PROMISED][k].probes;
+    if (is_fixed(m, RECALL_PROMISED)) {
       cost -= found_of(m, 0, k, probes) + found_of(m, 1, k, probes);
     } else {
       cost += probes ? probes : 2.0 * m->form.lists;
@@ -279,11 +279,7 @@ static double cost_of(const struct recall_measure *m, int level) {
 
 int recall_is_better(const struct recall_measure *m,
                      const struct recall_measure *other) {
-  double gain = 0;
-  for (int level = RECALL_PROMISED; gain == 0 && level >= 0; level--) {
-    gain = cost_of(other, level) - cost_of(m, level);
-  }
-  return gain > 0;
+  return cost_of(m) < cost_of(other);
 }
 
 uint32_t recall_probes(const struct recall_measure *m) {

@@ -117,9 +117,8 @@ void recall_lists(struct recall_measure *m, size_t query, const uint32_t *at,
 ** query. */
 void recall_choose_lists(struct recall_measure *m);
 /* Of two measures of the same queries, with the lists in another order: does
-** the first need fewer lists for the promised recall or, if neither reaches it,
-** for the highest that one does?  If the number of lists is fixed: does it find
-** more?  recall_choose_lists has been called for both. */
+** the first need fewer lists for the promised recall?  If the number of lists
+** is fixed: does it find more?  recall_choose_lists was called for both. */
 int recall_is_better(const struct recall_measure *m,
                      const struct recall_measure *other);
 /* The most lists, and the most rows, of any point. */
