@@ -320,10 +320,11 @@ int emb_destroy(const char *dir, emb_err *err);
 ** read, and even if it is open in this process.  The files of an open store are
 ** unlinked at once; their space is freed at the last emb_close, which writes
 ** nothing and removes the directory.  Until then open objects can be read to
-** their end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: the
-** store is being written to, or a transaction has written to it; the next call,
-** or at the latest the last emb_close, deletes it.  The process that owns the
-** store is asked to delete it; EMB_BUSY: it does not serve others. */
+** their end; a write, and another emb_open, is EMB_CANTOPEN.  EMB_LOCKED: a
+** transaction has written to the store, or other work on it has not ended
+** within a second; the next call, or at the latest the last emb_close, deletes
+** it.  The process that owns the store is asked to delete it; EMB_BUSY: it does
+** not serve others. */
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err);
 /* 1 once emb_drop has removed the store's files. */
 int emb_is_dropped(const emb_store *store);

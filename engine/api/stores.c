@@ -255,17 +255,18 @@ static int close_owed(emb_store *store, emb_err *err) {
 }
 
 static int drop_here(const char *dir, const uint8_t uuid[16],
-                     const emb_config *config, emb_err *err) {
+                     const emb_config *config, int *soon, emb_err *err) {
   uint64_t id[2];
   struct manifest m;
   int there, rc = enter_for(dir, config, id, &there, err);
+  *soon = 0;
   if (rc) {
     return rc;
   }
   emb_store *store = there ? registry_find(id) : NULL;
   emb_assert(!store || store->registered.references > 0);
   if (store && (!uuid || memcmp(store->core.uuid, uuid, 16) == 0)) {
-    rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
+    rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, soon, err);
     store->registered.drop_owed |= rc == EMB_LOCKED;
   } else if (there && !store &&
              (!uuid || manifest_read(env_default(), dir, &m, NULL) ||
@@ -274,6 +275,24 @@ static int drop_here(const char *dir, const uint8_t uuid[16],
   }
   registry_leave();
   return rc;
+}
+
+/* Waits for background work on the store: a table that was dropped must not
+** remain in use because a checkpoint happened to be taken at that moment. */
+static int drop_here_patiently(const char *dir, const uint8_t uuid[16],
+                               const emb_config *config, emb_err *err) {
+  struct env *env = env_default();
+  const emb_patience *p = config->patience;
+  uint64_t limit = (uint64_t)DROP_TRIES * DROP_TRY_US;
+  limit = p && p->limit_us && p->limit_us < limit ? p->limit_us : limit;
+  for (uint64_t waited = 0;; waited += DROP_TRY_US) {
+    int soon, rc = drop_here(dir, uuid, config, &soon, err);
+    if (rc != EMB_LOCKED || !soon || waited >= limit ||
+        is_open_interrupted(config)) {
+      return rc;
+    }
+    env->sleep_us(env, DROP_TRY_US);
+  }
 }
 
 /* Another process owns the store, and removes its files itself. */
@@ -299,7 +318,7 @@ static int drop_there(const char *dir, const uint8_t uuid[16],
 int emb_drop(const char *dir, const uint8_t uuid[16], emb_err *err) {
   const emb_config config = {.patience = patience_of_thread()};
   err_clear(err);
-  int rc = drop_here(dir, uuid, &config, err);
+  int rc = drop_here_patiently(dir, uuid, &config, err);
   if (rc == EMB_BUSY) {
     err_clear(err);
     rc = drop_there(dir, uuid, &config, err);

@@ -218,8 +218,9 @@ int log_reserve_lower(struct log *log, uint64_t number, uint64_t *from,
   int found = 0;
   pthread_mutex_lock(&log->lock);
   uint32_t old = extent_phys(log_extent(log, number));
-  if (old != EXTENT_NOWHERE && log->phys_free && !log->withheld &&
-      !log__is_full(log)) {
+  /* No number is needed: a log without a number for a further extent may be one
+  ** that is no longer written to. */
+  if (old != EXTENT_NOWHERE && log->phys_free && !log->withheld) {
     uint32_t lower = phys_take(log, 0);
     if (lower < old) {
       *from = offset_of(log, old);

@@ -17,9 +17,9 @@
 **                found nothing to do (unchanged), this pass ends here.
 **             4. The tasks of LANE_WORK, in list order: each task that is due
 **                runs one piece.  An error ends the pass.
-**             5. If no piece said PIECE_MORE, there was no error and the store
-**                was quiet, the pass found nothing to do: its moment (2) is
-**                kept for 3.  If the store was not quiet, a task may still be
+**             5. If no piece did anything, there was no error and the store was
+**                quiet, the pass found nothing to do: its moment (2) is kept
+**                for 3.  If the store was not quiet, a task may still be
 **                waiting for quiet.
 **
 **           *more is set if a piece said PIECE_MORE and nothing failed.
@@ -243,7 +243,7 @@ static int tasks_work(struct pass *pass, int *more, emb_err *err) {
     return EMB_OK;
   }
   rc = run_lane(pass, LANE_WORK, more, err);
-  if (!rc && !*more && pass->quiet) {
+  if (!rc && !pass->did && pass->quiet) {
     store->tasks.idle = now;
   }
   return rc;

@@ -7,17 +7,14 @@
 #include "engine/table/store/dir.h"
 #include "registry.h"
 
-/* How often a client's drop tries to take the registry's lock. */
-#define DROP_TRIES 500
-#define DROP_TRY_US 2000
-
 /* Takes the locks under which files are created, but does not wait for them:
 ** every open and close would have to wait, too. */
-int drop_store(emb_store *store, emb_err *err) {
+int drop_store(emb_store *store, int *soon, emb_err *err) {
   struct core *core = &store->core;
   struct env_lock *held = NULL;
   int rc = EMB_LOCKED, os = 0, there = 1;
   emb_assert(!atomic_load(&store->dropped)); /* the caller has looked */
+  *soon = 1;
   if (pthread_mutex_trylock(&store->own.lock)) {
     return err_set(err, EMB_LOCKED, "%s is in use", core->dir);
   }
@@ -28,6 +25,7 @@ int drop_store(emb_store *store, emb_err *err) {
       atomic_store(&store->dropped, 1);
     }
     pthread_mutex_unlock(&store->txn.lock);
+    *soon = !written;
     if (!written) {
       rc = atomic_load(&store->own.is_owner)
                ? EMB_OK
@@ -54,19 +52,24 @@ int drop_store(emb_store *store, emb_err *err) {
 }
 
 /* For a client.  The process itself may be closing the store, and waiting for
-** its clients' calls to end, so the wait for the registry is bounded. */
+** its clients' calls to end, so the wait is bounded. */
 int local_drop(emb_store *store, emb_err *err) {
   struct env *env = env_default();
-  for (int tries = 0; !registry_try_enter(); tries++) {
-    if (tries == DROP_TRIES) {
-      return err_set(err, EMB_LOCKED, "%s is in use", store->core.dir);
+  for (int tries = 0;; tries++) {
+    int soon = 1, rc = EMB_LOCKED;
+    if (registry_try_enter()) {
+      rc =
+          atomic_load(&store->dropped) ? EMB_OK : drop_store(store, &soon, err);
+      store->registered.drop_owed |= rc == EMB_LOCKED;
+      registry_leave();
+    } else {
+      err_set(err, EMB_LOCKED, "%s is in use", store->core.dir);
+    }
+    if (rc != EMB_LOCKED || !soon || tries == DROP_TRIES) {
+      return rc;
     }
     env->sleep_us(env, DROP_TRY_US);
   }
-  int rc = atomic_load(&store->dropped) ? EMB_OK : drop_store(store, err);
-  store->registered.drop_owed |= rc == EMB_LOCKED;
-  registry_leave();
-  return rc;
 }
 
 int local_is_dropped(const emb_store *store) {

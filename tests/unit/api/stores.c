@@ -3,9 +3,12 @@
 ** stores.c -- emb_drop of a store that is open: what still works in it, and
 ** when its directory is gone.
 */
+#include "engine/remote/serve/remote_calls.h"
+#include "engine/table/session/session.h"
 #include "store_help.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 enum { DIM = 4, KEYS = 100 };
@@ -81,6 +84,52 @@ TEST(what_is_written_to_goes_with_the_last_close) {
   CHECK(is_there(dir));
   help_close(store, s);
   CHECK(!is_there(dir));
+}
+
+/* A piece of background work holds this lock for a moment. */
+struct work {
+  pthread_mutex_t *lock;
+  sem_t begun;
+};
+
+static void *work(void *arg) {
+  struct work *w = arg;
+  pthread_mutex_lock(w->lock);
+  (void)sem_post(&w->begun);
+  (void)usleep(50000);
+  pthread_mutex_unlock(w->lock);
+  return NULL;
+}
+
+static int drop_as_owner(emb_store *store, emb_err *err) {
+  return emb_drop(emb_directory(store), NULL, err);
+}
+
+/* Otherwise the space of a dropped table would not come back before its
+** connection is used again. */
+TEST(background_work_is_waited_for) {
+  int (*const drop[])(emb_store *, emb_err *) = {drop_as_owner, local_drop};
+  for (int i = 0; i < 4; i++) {
+    const char *dir = help_path("worked_on");
+    emb_store *store;
+    emb_session *s;
+    emb_err err;
+    pthread_t thread;
+    if (!make(dir) || !help_open(dir, &config, &store, &s))
+      return;
+    struct work w = {.lock = i % 2 ? &store->core.ckpt_lock : &store->own.lock};
+    (void)sem_init(&w.begun, 0, 0);
+    if (!CHECK(!pthread_create(&thread, NULL, work, &w)))
+      return;
+    while (sem_wait(&w.begun) != 0)
+      ;
+    CHECK_EQ_INT(drop[i / 2](store, &err), EMB_OK);
+    CHECK(emb_is_dropped(store));
+    (void)pthread_join(thread, NULL);
+    (void)sem_destroy(&w.begun);
+    help_close(store, s);
+    CHECK(!is_there(dir));
+  }
 }
 
 /* A store that was only read looks for a newer checkpoint while it is dropped.

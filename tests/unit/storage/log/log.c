@@ -479,6 +479,24 @@ TEST(trim_shortens_the_file) {
   close_log();
 }
 
+/* A log that is full and not written to any more must become short. */
+TEST(extents_move_in_a_full_table) {
+  open_log(1000, 4);
+  for (uint64_t i = 2; !log__numbers_full(&log_); i++)
+    (void)fill_extents(i);
+  uint64_t last = (tail() - 1) >> layout.extent_bits, from, to;
+  CHECK_EQ_INT(log_reserve_lower(&log_, last, &from, &to), 0);
+  log_drop(&log_, 4);
+  CHECK(log__numbers_full(&log_));
+  if (CHECK(log_reserve_lower(&log_, last, &from, &to))) {
+    CHECK_EQ_INT(to, LOG_FILE_HEAD + 3 * (uint64_t)layout.extent_bytes);
+    CHECK_EQ_INT(log_move(&log_, last, to), EMB_OK);
+    CHECK_EQ_INT(phys_of(last), 3);
+    CHECK_EQ_INT(log_free_left(&log_, 1, UINT64_MAX), 1);
+  }
+  close_log();
+}
+
 TEST(random_dropping_keeps_every_other_page) {
   enum { MOST = 700 };
   static uint8_t dropped[MOST];
