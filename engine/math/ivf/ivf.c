@@ -249,11 +249,10 @@ int ivf_set(struct ivf_writer *writer, const int64_t *keys,
   int rc = EMB_OK;
   ivf__nearest(&writer->nearer, &ivf->centres, vectors, n, centre);
   for (size_t i = 0; !rc && i < n; i++) {
-    float square = 0;
-    residual_of(ivf, vectors + i * dim, centre[i], writer->residual);
-    for (uint32_t d = 0; d < dim; d++) {
-      square += writer->residual[d] * writer->residual[d];
-    }
+    const float *vector = vectors + i * dim;
+    float square = ivf__residual_square(
+        vector, centres_row(&ivf->centres, centre[i]), dim);
+    residual_of(ivf, vector, centre[i], writer->residual);
     rc = set_one(writer, centre[i], keys[i], square);
     ivf->error_sum += (double)square;
     ivf->error_rows++;

@@ -85,6 +85,37 @@ static float score_lists(struct ivf_search *search, uint32_t centre,
   return lowest;
 }
 
+/* The list that a row equal to the query is in. */
+static uint32_t own_list(const struct ivf_search *search) {
+  const struct ivf *ivf = search->ivf;
+  const float *squares = ivf->centres.squares;
+  uint32_t best = 0;
+  float least = FLT_MAX;
+  for (uint32_t i = 0; i < ivf->centres.count; i++) {
+    float near = squares[i] - 2 * search->products[i];
+    if (near < least) {
+      least = near;
+      best = i;
+    }
+  }
+  float square = ivf__residual_square(
+      search->query, centres_row(&ivf->centres, best), ivf->form.dim);
+  return best * ivf->shells.count + shells_of(&ivf->shells, best, square);
+}
+
+/* Adds the list to the `chosen` ones so far, unless it is empty or one of them;
+** returns how many there are now. */
+static uint32_t choose(struct ivf_search *search, uint32_t list,
+                       uint32_t chosen) {
+  if (search->positions[list] != UINT32_MAX ||
+      !lists_blocks(&search->ivf->lists, list)) {
+    return chosen;
+  }
+  search->positions[list] = chosen;
+  search->order[chosen] = list;
+  return chosen + 1;
+}
+
 uint32_t ivf__choose_lists(struct ivf_search *search, uint32_t probes,
                            uint32_t order) {
   const struct ivf *ivf = search->ivf;
@@ -105,13 +136,14 @@ uint32_t ivf__choose_lists(struct ivf_search *search, uint32_t probes,
   }
   sort_upper(search->ranks, search->ranks + n, n);
   memset(search->positions, 0xff, lists * sizeof(uint32_t));
+  if (probes && ivf->form.metric != EMB_DOT &&
+      !EMB_SEED(SEED_OWN_LIST_IGNORED)) {
+    chosen = choose(search, own_list(search), 0);
+  }
   for (uint32_t i = 0; i < n && chosen < probes; i++) {
     uint32_t list = search->ranks[i] & 0xffff;
     for (uint32_t end = list + same; list < end && chosen < probes; list++) {
-      if (lists_blocks(&ivf->lists, list)) {
-        search->positions[list] = chosen;
-        search->order[chosen++] = list;
-      }
+      chosen = choose(search, list, chosen);
     }
   }
   return chosen;

@@ -17,8 +17,10 @@ const double recall_levels[RECALL_LEVELS - 1] = {
 const double recall_steps[RECALL_STEPS] = {0.125, 0.25, 0.5, 0.75, 1,
                                            1.5,   2,    3,   4};
 
-/* One-sided, 95 percent. */
+/* One-sided, 95 percent.  For one neighbour, 98: the order of the lists was
+** chosen by the same sample. */
 #define CONFIDENCE_Z 1.645
+#define CONFIDENCE_Z_ONE 2.054
 /* The share of the permitted misses that is left to the codes. */
 #define CODES_SHARE 0.2
 /* The recall at which design effects are measured: neither all nor none of the
@@ -85,12 +87,15 @@ int recall_pick(const struct recall_curve *curve, double recall, size_t k,
 /* ---- confidence ---------------------------------------------------------- */
 
 /* The least recall that would let a sample look this good once in 20. */
-static double least_recall(double found, double wanted, double design) {
+static double least_recall(int k, double found, double wanted, double design) {
+  double z = recall_ks[k] == 1 && !EMB_SEED(SEED_CHOICE_OF_ORDER_FORGOTTEN)
+                 ? CONFIDENCE_Z_ONE
+                 : CONFIDENCE_Z;
   if (EMB_SEED(SEED_RECALL_OF_SAMPLE_PROMISED) && wanted > 0) {
     return found / wanted;
   }
   double misses = (wanted - found) / design + 1;
-  double root = 1 - 1 / (9 * misses) + CONFIDENCE_Z / (3 * sqrt(misses));
+  double root = 1 - 1 / (9 * misses) + z / (3 * sqrt(misses));
   double most = misses * root * root * root;
   return wanted > 0 ? fmax(1 - most * design / wanted, 0) : 0;
 }
@@ -140,8 +145,8 @@ static uint32_t probes_of(const struct recall_measure *m, int group, int k,
   while (low < high) {
     uint32_t middle = (low + high) / 2;
     double found = found_of(m, group, k, middle);
-    double reached =
-        with_confidence ? least_recall(found, wanted, design) : found / wanted;
+    double reached = with_confidence ? least_recall(k, found, wanted, design)
+                                     : found / wanted;
     if (reached >= recall) {
       high = middle;
     } else {
@@ -264,11 +269,11 @@ void recall_choose_lists(struct recall_measure *m) {
 }
 
 /* Lower is better. */
-static double cost_of(const struct recall_measure *m) {
+static double cost_of(const struct recall_measure *m, int level) {
   double cost = 0;
   for (int k = 0; k < RECALL_KS; k++) {
-    uint32_t probes = m->points[RECALL_PROMISED][k].probes;
-    if (is_fixed(m, RECALL_PROMISED)) {
+    uint32_t probes = m->points[level][k].probes;
+    if (is_fixed(m, level)) {
       cost -= found_of(m, 0, k, probes) + found_of(m, 1, k, probes);
     } else {
       cost += probes ? probes : 2.0 * m->form.lists;
@@ -279,7 +284,11 @@ static double cost_of(const struct recall_measure *m) {
 
 int recall_is_better(const struct recall_measure *m,
                      const struct recall_measure *other) {
-  return cost_of(m) < cost_of(other);
+  double gain = 0;
+  for (int level = RECALL_PROMISED; gain == 0 && level >= 0; level--) {
+    gain = cost_of(other, level) - cost_of(m, level);
+  }
+  return gain > 0;
 }
 
 uint32_t recall_probes(const struct recall_measure *m) {
@@ -354,7 +363,7 @@ static double recall_at(const struct recall_measure *m, int level, int k,
   double found = m->form.extra[k]
                      ? m->found[level][k][group][step]
                      : found_of(m, group, k, m->points[level][k].probes);
-  return least ? least_recall(found, wanted, m->design[group][k])
+  return least ? least_recall(k, found, wanted, m->design[group][k])
                : found / wanted;
 }
 

@@ -53,6 +53,16 @@ void ivf__shells_sample_free(struct shells_sample *sample, struct env *env) {
   *sample = (struct shells_sample){0};
 }
 
+float ivf__residual_square(const float *vector, const float *centre,
+                           uint32_t dim) {
+  float sum = 0;
+  for (uint32_t i = 0; i < dim; i++) {
+    float difference = vector[i] - centre[i];
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 static int compare_squares(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);

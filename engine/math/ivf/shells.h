@@ -37,6 +37,10 @@ static inline size_t shells_bounds(const struct shells *shells) {
 static inline size_t shells_radii(const struct shells *shells) {
   return (size_t)shells->centres * shells->count;
 }
+/* The squared length of a vector's residual.  Rows and queries use this
+** function alike: equal vectors must be in the same shell. */
+float ivf__residual_square(const float *vector, const float *centre,
+                           uint32_t dim);
 /* The shell of a residual of this squared length. */
 static inline uint32_t shells_of(const struct shells *shells, uint32_t centre,
                                  float square) {

@@ -112,6 +112,23 @@ static double score_of(uint32_t metric, const float *query, uint32_t list,
                     : square;
 }
 
+/* The list of a row that would be equal to the query. */
+static uint32_t own_list(const float *query, uint32_t shells) {
+  uint32_t best = 0;
+  double least = HUGE_VAL;
+  for (uint32_t c = 0; c < CENTRES; c++) {
+    double square = square_between(query, centres_row(&ivf.centres, c));
+    best = square < least ? c : best;
+    least = fmin(least, square);
+  }
+  const float *bounds = ivf.shells.bounds + best * (shells - 1);
+  uint32_t shell = 0;
+  while (shell + 1 < shells && least > (double)bounds[shell]) {
+    shell++;
+  }
+  return best * shells + shell;
+}
+
 static void check_order(uint32_t metric, uint32_t shells) {
   struct ivf_search search;
   begin(metric, shells);
@@ -132,10 +149,15 @@ static void check_order(uint32_t metric, uint32_t shells) {
       lowest = fmin(lowest, score);
     }
     /* Scores are rounded to eight bits of what they exceed the lowest by. */
-    for (uint32_t i = 0; i < lists; i++) {
+    uint32_t first = metric == EMB_DOT ? 0 : 1;
+    if (first) {
+      CHECK_EQ_INT(search.order[0], own_list(query, shells));
+      CHECK_EQ_INT(search.positions[search.order[0]], 0);
+    }
+    for (uint32_t i = first; i < lists; i++) {
       uint32_t list = search.order[i];
       double score = score_of(metric, query, list, shells, margins[order]);
-      CHECK(i == 0 || score >= before - (before - lowest) / 128 - 1e-3);
+      CHECK(i == first || score >= before - (before - lowest) / 128 - 1e-3);
       CHECK_EQ_INT(search.positions[list], i);
       before = fmax(before, score);
     }
@@ -157,6 +179,22 @@ TEST(lists_are_in_order) {
   check_order(EMB_L2, SHELLS);
   check_order(EMB_L2, 1);
   check_order(EMB_DOT, SHELLS);
+}
+
+/* A row's own list comes first, so that one list is enough to find the row. */
+TEST(rows_find_themselves) {
+  struct ivf_search search;
+  begin(EMB_L2, SHELLS);
+  CHECK(ivf_search_init(&search, &ivf));
+  for (int64_t key = 0; key < 500; key++) {
+    memcpy(search.query, rows + key * DIM, DIM * sizeof(float));
+    for (uint32_t order = 0; order < IVF_ORDERS; order++) {
+      CHECK_EQ_INT(ivf__choose_lists(&search, 1, order), 1);
+      CHECK_EQ_INT(search.order[0], list_of(key));
+    }
+  }
+  ivf_search_free(&search);
+  end();
 }
 
 /* The position that a search reports, and ivf_positions, agree; each key is

@@ -34,14 +34,14 @@ static uint32_t draw_position(double share) {
 
 /* Fills in the lists of n queries from `from` on. */
 static void draw_queries(struct recall_measure *m, size_t from, size_t n,
-                         double hard) {
+                         double hard, int neighbours) {
   for (size_t i = from; i < from + n; i++) {
     uint32_t at[RECALL_MOST];
     double share = share_of(hard);
-    for (int j = 0; j < RECALL_MOST; j++) {
+    for (int j = 0; j < neighbours; j++) {
       at[j] = draw_position(share);
     }
-    recall_lists(m, i, at, RECALL_MOST);
+    recall_lists(m, i, at, (size_t)neighbours);
   }
 }
 
@@ -51,8 +51,8 @@ static void measure(struct recall_curve *curve, size_t rows, size_t asked,
       .queries = {rows, asked}, .lists = LISTS, .promised = 0.94};
   struct recall_measure m;
   CHECK(recall_begin(&m, &env_posix, &form));
-  draw_queries(&m, 0, rows, hard);
-  draw_queries(&m, rows, asked, hard_asked);
+  draw_queries(&m, 0, rows, hard, RECALL_MOST);
+  draw_queries(&m, rows, asked, hard_asked, RECALL_MOST);
   recall_choose_lists(&m);
   recall_choose(&m, curve);
   curve->measured = 1;
@@ -73,7 +73,7 @@ static void check_holds(double hard, double recall, int k) {
     CHECK(point.least <= point.mean && point.least >= (float)recall);
   }
   CHECK(broken <= 22);
-  CHECK(wasted <= TRIALS / 4); /* nor far more than promised */
+  CHECK(wasted <= (k == 0 ? TRIALS / 2 : TRIALS / 4)); /* nor far more */
 }
 
 TEST(the_promise_holds) {
@@ -107,18 +107,19 @@ TEST(for_each_group_of_queries) {
 }
 
 /* The best of five orders that are equally good looks better than it is.  Still
-** the promise is broken at most a little more often, for one neighbour. */
+** the promise holds. */
 TEST(the_best_of_several_holds) {
-  int broken[RECALL_KS] = {0};
-  for (int i = 0; i < TRIALS; i++) {
+  enum { ORDERS = 5, TRIALS_OF_ORDERS = 2000, QUERIES = 200, NEIGHBOURS = 10 };
+  int broken[2] = {0};
+  for (int i = 0; i < TRIALS_OF_ORDERS; i++) {
     struct recall_measure best = {0}, other;
     struct recall_curve curve;
     struct recall_point point;
     const struct recall_form form = {
-        .queries = {500, 0}, .lists = LISTS, .promised = 0.94};
-    for (int order = 0; order < 5; order++) {
+        .queries = {QUERIES, 0}, .lists = LISTS, .promised = 0.94};
+    for (int order = 0; order < ORDERS; order++) {
       CHECK(recall_begin(&other, &env_posix, &form));
-      draw_queries(&other, 0, 500, 1);
+      draw_queries(&other, 0, QUERIES, 1, NEIGHBOURS);
       recall_choose_lists(&other);
       if (!order || recall_is_better(&other, &best)) {
         recall_end(&best);
@@ -130,31 +131,33 @@ TEST(the_best_of_several_holds) {
     recall_choose(&best, &curve);
     curve.measured = 1;
     recall_end(&best);
-    for (int k = 0; k < RECALL_KS; k++) {
+    for (int k = 0; k < 2; k++) {
       CHECK(recall_pick(&curve, 0.94, recall_ks[k], &point));
       broken[k] += found_within(1, point.probes) < 0.94;
     }
   }
-  for (int k = 0; k < RECALL_KS; k++) {
-    if (!CHECK(broken[k] <= (k == 0 ? 45 : 22))) {
-      printf("%u neighbours: %d of %d\n", recall_ks[k], broken[k], TRIALS);
+  for (int k = 0; k < 2; k++) {
+    if (!CHECK(broken[k] <= TRIALS_OF_ORDERS / 20)) {
+      printf("%u neighbours: %d\n", recall_ks[k], broken[k]);
     }
   }
 }
 
 /* Of two orders of the lists the one with the neighbours in front is better,
-** whether a recall or a number of lists is given. */
+** whether a recall or a number of lists is given, and even if too few queries
+** were measured for the recall that is promised. */
 TEST(orders_are_compared) {
-  for (int fixed = 0; fixed < 2; fixed++) {
+  const double promised[] = {0.94, 0, 0.9999};
+  for (int i = 0; i < 3; i++) {
     struct recall_measure near, far;
     const struct recall_form form = {.queries = {500, 0},
                                      .lists = LISTS,
-                                     .promised = fixed ? 0 : 0.94,
-                                     .probes = fixed ? 20 : 0};
+                                     .promised = promised[i],
+                                     .probes = promised[i] > 0 ? 0 : 20};
     CHECK(recall_begin(&near, &env_posix, &form));
     CHECK(recall_begin(&far, &env_posix, &form));
-    draw_queries(&near, 0, 500, 1);
-    draw_queries(&far, 0, 500, 3);
+    draw_queries(&near, 0, 500, 1, RECALL_MOST);
+    draw_queries(&far, 0, 500, 3, RECALL_MOST);
     recall_choose_lists(&near);
     recall_choose_lists(&far);
     CHECK(recall_is_better(&near, &far));
@@ -168,7 +171,7 @@ TEST(orders_are_compared) {
 TEST(few_queries_promise_little) {
   struct recall_curve curve;
   struct recall_point point;
-  measure(&curve, 20, 0, 1, 1); /* 20 of 20 found: at least 0.86 */
+  measure(&curve, 20, 0, 1, 1); /* 20 of 20 found: at least 0.82 */
   CHECK(recall_pick(&curve, 0.8, 1, &point));
   CHECK(!recall_pick(&curve, 0.9, 1, &point));
 }
