@@ -55,14 +55,10 @@
 #define EQUAL_BYTES (1 << 18)
 /* From this many queries on, sorting equal records by key pays. */
 #define SORTS_QUERIES 16
-/* Bytes of rows compared at a time; the next ones are prefetched first.  A pass
-** over 1 M rows of 64 floats took 16.4 ms without prefetching, 14 ms with
-** prefetching into the second-level cache, and 9.3 ms into the first; a bare
-** read of the vectors took 7.1.  For 400,000 rows of 256 floats: 20.2 ms with
-** only the first 8 KiB of each page prefetched, 13.3 ms with this value; 16.1
-** with 16 KiB, 12.9 with 4 KiB.  For 64 floats, however, it took 8.6 with
-** 8 KiB and 9.9 with 4. */
-#define AHEAD_BYTES 8192
+/* How far ahead of the row being compared memory is prefetched.  One pass over
+** a million rows of 64 floats takes 18.2 ms with 2,048 bytes, 19.3 with 1,024,
+** 20 with 3,072, and 30 with 4,096. */
+#define AHEAD_BYTES 2048
 
 /* What is known of a row of a page. */
 enum { NEAR_YES = 1, NEAR_OPEN = 2 /* a writer was changing it */ };
@@ -272,16 +268,22 @@ static uint32_t count_near(const struct compare *c, size_t query,
   return near;
 }
 
-/* Copies the current stamps of a page's rows.  Nonzero: a row is busy. */
-static uint64_t read_stamps(uint64_t *to, const char *at, uint32_t stride,
-                            uint32_t rows) {
-  uint64_t any = 0;
+/* Copies the current stamps of a page's rows. */
+static void read_stamps(uint64_t *to, const char *at, uint32_t stride,
+                        uint32_t rows) {
   for (uint32_t i = 0; i < rows; i++, at += stride) {
     const struct rec *rec = (const struct rec *)(const void *)at;
     to[i] = atomic_load_explicit(&rec->stamp, memory_order_acquire);
-    any |= to[i];
   }
-  return any & REC_BUSY;
+}
+
+/* Is a row being written to? */
+static int any_busy(const uint64_t *stamps, uint32_t rows) {
+  uint64_t any = 0;
+  for (uint32_t i = 0; i < rows; i++) {
+    any |= stamps[i];
+  }
+  return (any & REC_BUSY) != 0;
 }
 
 /* Has any stamp changed since? */
@@ -321,18 +323,30 @@ static void mark_near(struct compare *c, size_t query,
   }
 }
 
-/* Compares the rows of a page with a query.  0: none is near. */
+/* Compares the rows of a page with a query.  The first query also reads the
+** stamps, unless they were read before.  0: none is near. */
 static int compare_query(struct compare *c, size_t query,
                          const struct page_rows *rows, const char *bytes) {
   const struct segment *segment = c->ask->segment;
   uint32_t stride = c->core->layout.rec_bytes;
-  const struct distance_rows of = {bytes, stride, rows->n};
+  struct distance_rows of = {.first = bytes, .stride = stride, .n = rows->n};
   const float *to = c->ask->queries + query * segment->dim;
+  int reads_stamps = query == 0 && !c->has_stamps;
+  if (query == 0 && !rows->from_disk) {
+    of.ahead = AHEAD_BYTES;
+  }
+  if (reads_stamps) {
+    of.words = c->stamps;
+    of.back = (size_t)(bytes - rows->at) - offsetof(struct rec, stamp);
+  }
   if (is_l2(c)) {
     c->ask->ops->l2[segment->type](c->results, to, &of, segment->dim);
   } else {
     c->ask->ops->dot[segment->type](c->results, c->squares, to, &of,
                                     segment->dim);
+  }
+  if (reads_stamps) {
+    c->is_busy = any_busy(c->stamps, rows->n);
   }
   int is_torn =
       !rows->from_disk &&
@@ -478,11 +492,15 @@ static void compare_near(struct compare *c, const struct page_rows *rows,
   }
 }
 
-/* The stored segments of the rows, whose stamps it reads first. */
+/* The stored segments of the rows.  Stamps must be read before their rows: for
+** a run or a copy here, else with the rows [compare_query]. */
 static const char *compare_begin(struct compare *c,
                                  const struct page_rows *rows) {
-  c->is_busy =
-      read_stamps(c->stamps, rows->at, c->core->layout.rec_bytes, rows->n) != 0;
+  c->has_stamps = c->in_run || FENCE_TSAN;
+  if (c->has_stamps) {
+    read_stamps(c->stamps, rows->at, c->core->layout.rec_bytes, rows->n);
+    c->is_busy = any_busy(c->stamps, rows->n);
+  }
   return rows_to_read(c, rows) + REC_HEAD_BYTES + c->ask->segment->stored_at;
 }
 
@@ -534,30 +552,6 @@ void compare__rows(struct compare *c, const struct page_rows *rows) {
   }
 }
 
-static void ask_for(const char *at, uint32_t bytes) {
-  for (uint32_t i = 0; i < bytes; i += 64) {
-    __builtin_prefetch(at + i);
-    __asm__ volatile(""); /* gcc 12 drops loops that do nothing else */
-  }
-}
-
-static void compare_in_place(struct compare *c, const struct page_rows *rows) {
-  uint32_t stride = c->core->layout.rec_bytes, step = AHEAD_BYTES / stride;
-  step = step < 4 ? 4 : step;
-  for (uint32_t first = 0; first < rows->n; first += step) {
-    struct page_rows some = *rows;
-    some.first = first;
-    some.at += (size_t)first * stride;
-    some.n = rows->n - first < step ? rows->n - first : step;
-    if (!rows->from_disk) {
-      ask_for(first + step < rows->n ? some.at + (size_t)step * stride
-                                     : rows->at + c->core->layout.page_bytes,
-              step * stride);
-    }
-    compare__rows(c, &some);
-  }
-}
-
 /* Offers what compare__rows has gathered and not offered yet. */
 static void compare_rest(struct extents *e, int all) {
   struct epoch *epoch = &e->search->core->epoch;
@@ -597,7 +591,8 @@ static void compare_some(struct compare *c, uint32_t first, uint32_t rows,
   const struct ask *ask = c->ask;
   size_t dim = ask->segment->dim, width = distance_width(ask->ops, n);
   const float *block = c->gather.vectors + (size_t)first * dim;
-  const struct distance_rows of = {block, dim * sizeof(float), rows};
+  const struct distance_rows of = {
+      .first = block, .stride = dim * sizeof(float), .n = rows};
   const float *least = c->least + from;
   ask->ops->tile[EMB_F32](c->results, c->squares, c->panels + from * dim, width,
                           &of, dim);
@@ -677,7 +672,7 @@ void compare__page(struct compare *c, const struct page_rows *rows) {
   if (c->width) {
     compare_gather(c, rows);
   } else {
-    compare_in_place(c, rows);
+    compare__rows(c, rows);
   }
 }
 

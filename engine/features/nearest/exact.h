@@ -48,6 +48,7 @@ struct compare {
   uint64_t *stamps; /* of a page's rows, before they were compared */
   char *page;       /* under ThreadSanitizer, a copy */
   uint8_t *near;    /* of a page's rows: see NEAR_ in compare.c */
+  int has_stamps;   /* were they read before the rows? */
   int is_busy;      /* was a writer in the page? */
   struct gathered gather;
   uint32_t room; /* rows of a block */

@@ -74,8 +74,9 @@ void ivf__nearest(struct nearer *nearer, const struct centres *centres,
   for (uint32_t at = 0; at < centres->count; at += NEARER_CENTRES) {
     uint32_t some = centres->count - at;
     some = some < NEARER_CENTRES ? some : NEARER_CENTRES;
-    const struct distance_rows part = {centres_row(centres, at),
-                                       dim * sizeof(float), some};
+    const struct distance_rows part = {.first = centres_row(centres, at),
+                                       .stride = dim * sizeof(float),
+                                       .n = some};
     distance->tile[EMB_F32](nearer->products, NULL, nearer->panels, width,
                             &part, dim);
     for (uint32_t i = 0; i < some; i++) {

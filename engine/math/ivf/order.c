@@ -120,7 +120,8 @@ uint32_t ivf__choose_lists(struct ivf_search *search, uint32_t probes,
                            uint32_t order) {
   const struct ivf *ivf = search->ivf;
   const struct centres *c = &ivf->centres;
-  const struct distance_rows rows = {c->rows, c->dim * sizeof(float), c->count};
+  const struct distance_rows rows = {
+      .first = c->rows, .stride = c->dim * sizeof(float), .n = c->count};
   float square = square_length(search->query, c->dim), lowest = FLT_MAX;
   uint32_t lists = ivf->lists.count, n = 0, chosen = 0;
   emb_assert(order < IVF_ORDERS);

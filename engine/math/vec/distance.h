@@ -20,11 +20,17 @@
 
 /* Vectors of dim elements, `stride` bytes apart; they need not be aligned.
 ** float32 or float16, by the function's index in its array (EMB_F32,
-** EMB_F16). */
+** EMB_F16).  The last fields are for l2 and dot, which read the rows in
+** order. */
 struct distance_rows {
   const void *first;
   size_t stride;
   size_t n;
+  size_t ahead;    /* memory this many bytes after each row is prefetched; 0:
+                      none is */
+  uint64_t *words; /* NULL, or n: of each row the word `back` bytes before it,
+                      which is read first (acquire) */
+  size_t back;
 };
 
 /* Are these rows of dim elements of `element` bytes?  Only in self-checking

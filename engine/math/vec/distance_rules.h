@@ -42,73 +42,63 @@ INLINE void FORM(near_add)(enum distance_what what, VEC *sum, VEC *squares,
   }
 }
 
-/* Adds the contribution of elements `from` to `end` to four rows at once.  With
-** two sums each, these are the eight chains that two units with a latency of
-** four need.  The sums of four rows are reduced together, which costs hardly
-** more than for one row. */
-INLINE void FORM(near_four)(enum distance_what what, int half,
-                            struct distance_four *four, size_t from,
-                            size_t end) {
-  const float *query = four->query;
-  VEC even[4], odd[4], squares[4];
-  UNROLL(r, 4) { even[r] = odd[r] = squares[r] = ZERO(); }
-  size_t i = from;
+/* The sums over elements `from` to `end` of one row, in two chains. */
+INLINE void FORM(near_row)(enum distance_what what, int half,
+                           const struct distance_part *part, const char *row,
+                           VEC *sum, VEC *squares) {
+  const float *query = part->query;
+  VEC even = ZERO(), odd = ZERO(), own = ZERO();
+  size_t i = part->from, end = part->end;
   for (; i + 2 * WIDTH <= end; i += 2 * WIDTH) {
-    VEC q = LOAD(query + i), next = LOAD(query + i + WIDTH);
-    UNROLL(r, 4) {
-      VEC x = FORM(near_load)(four->row[r], i, half);
-      FORM(near_add)(what, &even[r], &squares[r], q, x);
-    }
-    UNROLL(r, 4) {
-      VEC x = FORM(near_load)(four->row[r], i + WIDTH, half);
-      FORM(near_add)(what, &odd[r], &squares[r], next, x);
-    }
+    VEC x = FORM(near_load)(row, i, half);
+    VEC next = FORM(near_load)(row, i + WIDTH, half);
+    FORM(near_add)(what, &even, &own, LOAD(query + i), x);
+    FORM(near_add)(what, &odd, &own, LOAD(query + i + WIDTH), next);
   }
   if (i + WIDTH <= end) {
-    VEC q = LOAD(query + i);
-    UNROLL(r, 4) {
-      VEC x = FORM(near_load)(four->row[r], i, half);
-      FORM(near_add)(what, &even[r], &squares[r], q, x);
-    }
+    VEC x = FORM(near_load)(row, i, half);
+    FORM(near_add)(what, &even, &own, LOAD(query + i), x);
     i += WIDTH;
   }
   if (i < end) {
-    VEC q = LOAD_SOME(query + i, end - i);
-    UNROLL(r, 4) {
-      VEC x = FORM(near_load_some)(four->row[r], i, end - i, half);
-      FORM(near_add)(what, &odd[r], &squares[r], q, x);
-    }
+    VEC x = FORM(near_load_some)(row, i, end - i, half);
+    FORM(near_add)(what, &odd, &own, LOAD_SOME(query + i, end - i), x);
   }
-  UNROLL(r, 4) { even[r] = ADD(even[r], odd[r]); }
-  four->sums = _mm_add_ps(four->sums, SUMS(even[0], even[1], even[2], even[3]));
-  if (what == DISTANCE_DOT_SQUARES) {
-    four->squares = _mm_add_ps(
-        four->squares, SUMS(squares[0], squares[1], squares[2], squares[3]));
-  }
+  *sum = ADD(even, odd);
+  *squares = own;
 }
 
+/* The sums of four rows are reduced together, which costs hardly more than for
+** one row. */
 INLINE void FORM(rows)(enum distance_what what, int half,
                        const struct distance_call *call) {
-  size_t n = call->rows->n, stride = call->rows->stride;
-  const char *first = call->rows->first;
-  for (size_t i = 0; i < n; i += 4) {
-    size_t last = n - i < 4 ? n - i - 1 : 3; /* fewer: repeats the last */
-    struct distance_four four = {.query = call->query,
-                                 .sums = _mm_setzero_ps(),
-                                 .squares = _mm_setzero_ps()};
-    UNROLL(r, 4) { four.row[r] = first + (r < last ? r : last) * stride; }
-    size_t from = 0;
+  const struct distance_rows *rows = call->rows;
+  for (size_t i = 0; i < rows->n; i += 4) {
+    size_t n = rows->n - i < 4 ? rows->n - i : 4;
+    struct distance_part part = {.query = call->query};
+    __m128 sums = _mm_setzero_ps(), squares = _mm_setzero_ps();
     do {
-      size_t left = call->dim - from;
-      size_t end = left < DISTANCE_PART ? call->dim : from + DISTANCE_PART;
-      FORM(near_four)(what, half, &four, from, end);
-      from = end;
-    } while (from < call->dim);
-    distance_store(call->to + i, four.sums, last + 1);
+      size_t left = call->dim - part.from;
+      part.end = left < DISTANCE_PART ? call->dim : part.from + DISTANCE_PART;
+      VEC sum[4], own[4];
+      UNROLL(r, 4) {
+        sum[r] = own[r] = ZERO();
+        if (r < n) {
+          const char *row = part.from ? distance_row(rows, i + r)
+                                      : distance_begin(rows, i + r);
+          FORM(near_row)(what, half, &part, row, &sum[r], &own[r]);
+        }
+      }
+      sums = _mm_add_ps(sums, SUMS(sum[0], sum[1], sum[2], sum[3]));
+      if (what == DISTANCE_DOT_SQUARES) {
+        squares = _mm_add_ps(squares, SUMS(own[0], own[1], own[2], own[3]));
+      }
+      part.from = part.end;
+    } while (part.from < call->dim);
+    distance_store(call->to + i, sums, n);
     if (what == DISTANCE_DOT_SQUARES) {
-      distance_store(call->squares + i, four.squares, last + 1);
+      distance_store(call->squares + i, squares, n);
     }
-    first += 4 * stride;
   }
 }
 

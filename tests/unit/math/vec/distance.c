@@ -300,6 +300,53 @@ TEST(rows_at_any_place_and_distance) {
 }
 
 /* Around the sizes of partial sums, and the longest. */
+static void words_are_read(size_t dim, size_t n, int type) {
+  enum { GAP = 16, BACK = 8 };
+  struct data data = data_new(dim, n, 1, type, GAP, 0);
+  uint64_t words[ROWS_MAX + 1], *word;
+  float expected[ROWS_MAX], to[ROWS_MAX], squares[ROWS_MAX];
+  data_fill(&data, UNIFORM);
+  for (size_t i = 0; i < n; i++) {
+    void *at = data.first + i * data.rows.stride - BACK;
+    word = at;
+    *word = i * UINT64_C(0x100000001);
+  }
+  for (int f = 0; distance__form(f); f++) {
+    const struct distance_ops *ops = distance__form(f);
+    struct distance_rows with = data.rows;
+    with.ahead = 2048;
+    with.words = words;
+    with.back = BACK;
+    for (int dot = 0; dot < 2; dot++) {
+      memset(words, 0xff, sizeof words);
+      if (dot) {
+        ops->dot[type](expected, squares, data.query, &data.rows, dim);
+        ops->dot[type](to, squares, data.query, &with, dim);
+      } else {
+        ops->l2[type](expected, data.query, &data.rows, dim);
+        ops->l2[type](to, data.query, &with, dim);
+      }
+      CHECK(memcmp(to, expected, n * sizeof *to) == 0);
+      for (size_t i = 0; i < n; i++)
+        CHECK(words[i] == i * UINT64_C(0x100000001));
+      CHECK(words[n] == UINT64_MAX);
+    }
+  }
+  data_free(&data);
+}
+
+/* The words before the rows are read once each; what is prefetched may lie
+** behind the end of the memory. */
+TEST(words_before_the_rows) {
+  for (size_t n = 1; n < 10; n++)
+    for (int type = 0; type < 2; type++) {
+      words_are_read(4, n, type);
+      words_are_read(64, n, type);
+      words_are_read(100, n, type);
+      words_are_read(2500, n, type);
+    }
+}
+
 TEST(long_dimensions) {
   static const size_t dims[] = {255,  256,  257,  511,  513,  768,
                                 1000, 2047, 2048, 2049, 4100, 10007};

@@ -105,8 +105,10 @@ TEST(sums_of_rows) {
 TEST(distances_of_rows) {
   float rows[ROWS * DIM] = {0}, panels[64 * DIM] = {0}, to[ROWS * 64];
   uint16_t halves[ROWS * DIM] = {0};
-  struct distance_rows of = {rows, DIM * sizeof(float), ROWS};
-  struct distance_rows half = {halves, DIM * sizeof *halves, ROWS};
+  struct distance_rows of = {
+      .first = rows, .stride = DIM * sizeof(float), .n = ROWS};
+  struct distance_rows half = {
+      .first = halves, .stride = DIM * sizeof *halves, .n = ROWS};
   CHECK(distance_rows_valid(&of, sizeof *rows, DIM));
   for (int i = 0; distance__form(i); i++) {
     const struct distance_ops *ops = distance__form(i);
