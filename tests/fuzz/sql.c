@@ -107,6 +107,13 @@ static const char *const statements[] = {
     "AND %w",
     "SELECT * FROM emb_nearest('%t', %V, 2, 'probes=2')",
     "WITH k AS (SELECT %k AS v) SELECT %e FROM %t WHERE key IN k OR %w",
+    "CREATE VIRTUAL TABLE %t USING emb(vector FLOAT[3] "
+    "index='ivf(lists=%n, recall=0.%n)')",
+    "INSERT INTO %t(%t, arg) VALUES('set vector.index', 'ivf(recall=0.%n)')",
+    "SELECT %e, recall FROM %t WHERE vector MATCH %v AND k = %n AND "
+    "recall = 0.%n AND %w",
+    "SELECT * FROM emb_nearest('%t', %V, %n, 'recall=0.%n')",
+    "SELECT * FROM emb_describe('%t')",
 };
 
 static const char *const tables[] = {"items", "other", "plain"};

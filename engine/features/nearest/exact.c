@@ -128,10 +128,10 @@ static int look_up_all(const struct ask *ask, struct best *best) {
       rc = lookup_add(&lookup, how->keys[i]);
     }
   } else {
-    int64_t key = how->lo;
-    do {
-      rc = lookup_add(&lookup, key);
-    } while (!rc && key++ < how->hi);
+    rc = lookup_add(&lookup, how->lo);
+    for (int64_t key = how->lo; !rc && key < how->hi;) {
+      rc = lookup_add(&lookup, ++key);
+    }
   }
   rc = rc || !lookup.n ? rc : lookup_flush(&lookup, 0);
   lookup_free(&lookup);
