@@ -24,8 +24,9 @@
 **           (ext_conn_sweep); the others when their connection finds that the
 **           schema has changed, is used, or closes (link.c).
 ** FAILURE   A store owned by another process is deleted by that process.  If
-**           the owner serves nobody, or while the store is being written to,
-**           the entry stays on the list.  Stores left when the process dies are
+**           the owner serves nobody, or a transaction has written to the store,
+**           or background work on it does not end within a second, the entry
+**           stays on the list.  Stores left when the process dies are
 **           removed by emb_gc() (fn/gc.c).
 */
 #include "conn.h"

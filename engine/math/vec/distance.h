@@ -29,7 +29,7 @@ struct distance_rows {
   size_t ahead;    /* memory this many bytes after each row is prefetched; 0:
                       none is */
   uint64_t *words; /* NULL, or n: of each row the word `back` bytes before it,
-                      which is read first (acquire) */
+                      at a multiple of 8, which is read first (acquire) */
   size_t back;
 };
 
